@@ -83,6 +83,25 @@ class Plan(unittest.TestCase):
             simulated = run_json("simulate", *SMALL_GPT, *self.CLUSTER, "--plan", plan)
             self.assertAlmostEqual(simulated["step_ms"], 1e3 * result["step_seconds"], places=6)
             self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", plan, "--steps", 1)["ok"])
+            # It is said where the plan is used on another cluster.
+            other = "note: the plan was made for another cluster than "
+            self.assertNotIn(other, run("simulate", *SMALL_GPT, *self.CLUSTER, "--plan", plan).stderr)
+            self.assertIn(other + "4xv100", run("simulate", *SMALL_GPT, "--cluster", "4xv100", "--plan", plan).stderr)
+            said = run("train", *SMALL_GPT, "--plan", plan, "--steps", 0).stderr
+            self.assertIn(other + "this machine: ", said)
+            self.assertIn("note: estimated for this machine, a step takes ", said)
+
+    def test_no_data_is_read_when_the_vocabulary_is_given(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "c.toml"
+            model = 'kind = "gpt"\ncontext = 64\nwidth = 16\nheads = 2\nlayers = 1\n'
+            for vocabulary, data in (("vocabulary = 1000\n", ""), ("", 'kind = "npy"\nvocabulary = 1000\npath = "no_such.npy"\n')):
+                config.write_text(f"[model]\n{model}{vocabulary}[data]\n{data}[train]\nbatch = 4\n")
+                result = run_json("plan", config, "--cluster", "2xa100", "--no-cache", "--fix", "dp=2")
+                self.assertIn("f32[1000,16]", json.dumps(result["plan"]["fingerprint"]["parameters"]))
+                run("simulate", config, "--plan", "dp=2", "--cluster", "2xa100")
+                run("explain", config, "--plan", "dp=2")
+            run("train", config, code=66)
 
     def test_peak_memory_is_that_of_the_simulation_and_what_libraries_take(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -428,6 +447,9 @@ class Train(unittest.TestCase):
             self.assertIn(f"since step {best}", result["stop_reason"])
             self.assertEqual([path.name for path in (out / "best").glob("step-*")], [f"step-{best:08}"])
             self.assertAlmostEqual(run_json("eval", out / "best")["val_loss"], losses[best], places=6)
+            listed = run_json("inspect", out)["run"]["best"]
+            self.assertEqual((listed["step"], listed["val_loss"]), (best, losses[best]))
+            self.assertRegex(run("inspect", out).stdout, rf"(?m)^best     .*step-{best:08}: step {best}, validation loss ")
             again = run_json("train", *config, "--out", out, "--resume")
             self.assertEqual(again["steps"], 0, "the evaluations before are remembered")
 
@@ -616,6 +638,26 @@ class Train(unittest.TestCase):
             error = run_json("train", *SMALL_MLP, "--steps", 2, "--out", folder, code=2)["error"]
             self.assertEqual(error["what"], f"'{folder}' holds a run already")
             self.assertEqual((pathlib.Path(folder) / "metrics.jsonl").read_text(), before)
+
+    def test_a_run_that_ended_before_its_first_checkpoint_begins_again_with_and_without_resume(self):
+        for line in ([], ["--resume"]):
+            with tempfile.TemporaryDirectory() as name:
+                folder = pathlib.Path(name)
+                left = '{"kind":"step","step":1,"loss":4.5}\n'
+                (folder / "metrics.jsonl").write_text(left)
+                (folder / "checkpoints" / "step-00000002.tmp").mkdir(parents=True)
+                message = run("train", *SMALL_MLP, "--steps", 2, "--out", folder, *line).stderr
+                self.assertIn("ended before its first checkpoint: it begins again at step 1", message)
+                self.assertEqual("has no checkpoint to resume from: the run begins at step 1" in message, bool(line))
+                self.assertEqual((folder / "metrics.1.jsonl").read_text(), left)
+                self.assertEqual(len(metric_losses(folder)), 2)
+                self.assertTrue((folder / "checkpoints" / "step-00000002" / "index.json").exists())
+
+    def test_resume_in_a_folder_without_a_run_begins_one(self):
+        with tempfile.TemporaryDirectory() as name:
+            out = pathlib.Path(name) / "run"
+            self.assertIn("begins at step 1", run("train", *SMALL_MLP, "--steps", 1, "--out", out, "--resume").stderr)
+            self.assertIn("step: 2", run("train", *SMALL_MLP, "--steps", 2, "--out", out, "--resume").stderr)
 
     def test_a_batch_for_each_rank_grows_with_the_ranks_and_so_does_the_rate(self):
         plan = ["--plan", "configs/plans/mlp.dp4.json"]
@@ -918,7 +960,7 @@ evaluate_batches = 0
         self.refusal(empty)
         nan = self.at / "nan.npy"
         nan.write_bytes(npy_bytes("<f4", (1, 8, 8), struct.pack("<64f", *[math.nan] * 64)))
-        self.assertIn("row 0 is not finite", self.refusal(nan, code=5))
+        self.assertIn("the number nan at index [0,0,0]", self.refusal(nan))
         rows = self.at / "rows.npy"
         rows.write_bytes(npy_bytes("<i4", (2, 7), bytes(56)))
         self.assertIn("rows of 7 tokens", self.refusal(rows, folder=self.text_folder))
@@ -1114,10 +1156,13 @@ class Checkpoints(unittest.TestCase):
             shard = next((out / "checkpoints" / "step-00000006").glob("*.safetensors"))
             damage(shard)
             # The last byte is of an optimizer's variable or of a parameter, so it is training that finds it.
-            error = run_json("train", *SMALL_GPT, "--out", out, "--resume", code=65)["error"]
+            error = run_json("train", *SMALL_GPT, "--out", out, f"--resume={shard.parent}", code=65)["error"]
             self.assertIn(f"'{shard}' is damaged", error["what"])
             self.assertIn("resume from step-00000004", error["fix"])
-            resumed = run_json("train", *SMALL_GPT, "--out", out, f"--resume={out}/checkpoints/step-00000004")
+            # A run that asks for its last one goes on from the last good one.
+            finished = run("train", *SMALL_GPT, "--out", out, "--resume", "--json")
+            self.assertIn("the run goes on from step-00000004", finished.stderr)
+            resumed = json.loads(finished.stdout)
             self.assertEqual((resumed["resumed_from"], resumed["losses"]), (4, whole["losses"][4:]))
             # A checkpoint without its index is no longer complete: the one before is taken, with a warning.
             (out / "checkpoints" / "step-00000006" / "index.json").unlink()
@@ -1261,6 +1306,21 @@ class Verify(unittest.TestCase):
                 self.assertEqual((notes[0]["kind"], notes[0]["op"]), ("reshard", "hidden.0.dot"))
             explained = run_json("explain", *SMALL_MLP, "--plan", file)
             self.assertEqual(explained["notes"], notes)
+            out = pathlib.Path(folder) / "run"
+            run("train", *SMALL_MLP, "--plan", file, "--steps", 1, "--out", out)
+            self.assertIn(said, run("eval", out).stderr)
+            self.assertIn("note: ", run("generate", out, "--prompt", "a", "--tokens", 1).stderr)
+            self.assertIn("a rank receives", run("explain", *SMALL_MLP, "--plan", file, "--marks").stdout)
+            self.assertEqual(len(run_json("explain", *SMALL_MLP, "--plan", file, "--marks")["marks"]), 2)
+
+    def test_a_plan_that_was_found_has_no_notes(self):
+        with own_cache(), tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            result = run("train", *SMALL_GPT, "--ranks", 2, "--steps", 1, "--out", out, "--json")
+            self.assertTrue(json.loads((out / "plan.json").read_text())["found"])
+            self.assertEqual(json.loads(result.stdout)["notes"], [])
+            for again in (result, run("eval", out)):
+                self.assertNotRegex(again.stderr, "note: (reshard|fallback|waste)")
 
     def test_waste_is_told_by_train_verify_and_explain(self):
         waste = ["axis 'dp' divides nothing: its 2 ranks do the same work", "axis 'tp' divides nothing: its 2 ranks do the same work"]

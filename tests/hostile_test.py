@@ -282,6 +282,14 @@ class Messages(Case):
         for text in ("\x1b[31m = 1", '"\\u001b]0;title\\u0007" = 1', "[model]\nkind = \"\\u001b[2J\""):
             self.assert_safe(run("train", self.write("c.toml", text), code=78).stderr)
 
+    def test_nor_do_those_of_names_in_files_on_standard_output(self):
+        header = json.dumps({"\x1b]0;title\x07\u009b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+        file = self.write("x.safetensors", struct.pack("<Q", len(header)) + header + bytes(4))
+        shown = run("inspect", file).stdout
+        self.assertNotRegex(shown, r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+        self.assertIn(r"\x1b]0;title\x07", shown)
+        self.assertNotRegex(run("inspect", file, "--json").stdout, r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
     def test_nor_do_those_of_arguments_and_data(self):
         self.assert_safe(run("train", *SMALL, "--set", "model.\x1b[31mred=1", code=78).stderr)
         self.assert_safe(run("solve", self.write("p.json", b'{"\x1b[31m": \x00}'), code=65).stderr)
@@ -419,6 +427,29 @@ class SpecialFiles(Case):
             self.assertIn("data.vocabulary", message)
 
 
+    def test_paths_that_cannot_be_looked_up_are_named(self):
+        loop = self.folder / "loop"
+        loop.symlink_to("loop")
+        for path in (loop, self.folder / ("x" * 300)):
+            for options, code in ((["--plan", path], 66), (["--out", path], 1)):
+                message = run("train", *SMALL, *options, code=code).stderr
+                self.assertIn(path.name, message)
+                self.assertNotIn("a library reported it", message)
+                self.assert_three_parts(message)
+
+
+    def test_a_path_of_data_that_settings_cannot_hold_is_refused(self):
+        message = run("train", *SMALL, f"data.path={self.folder}/" + b"\xff.txt".decode(errors="surrogateescape"), "--out", self.folder / "run", code=78, errors="replace").stderr
+        self.assertIn("is not UTF-8", message)
+        self.assert_three_parts(message)
+
+    def test_a_case_of_fuzz_that_is_none_is_refused(self):
+        head = "seed 3\nmode exact\nmesh all x=2 at 0\ngraph\ninput a: f32[4]\n"
+        for line, code in (("y = neg(a): bool[00,4]", 65), ("y = compare(a, a) {relation=9223372036854775807}: bool[4]", 65),
+                           ("input b: f32[2147483648,4]", 4), ("y = neg(a): f32[4]", 0)):
+            run("fuzz", self.write("case.txt", head + line + "\n"), code=code)
+
+
 class Resume(Case):
     def test_other_settings_are_named_and_no_fingerprint_is_to_be_removed(self):
         out = self.folder / "run"
@@ -450,6 +481,13 @@ class SystemLimits(Case):
             self.assertIn(finished.returncode, (1, 4))
             self.assert_three_parts(finished.stderr)
             self.assertNotIn("a library reported it", finished.stderr)
+
+
+    def test_a_process_of_many_ranks_needs_few_open_files(self):
+        """A file of each of 32 ranks, open at the same time, does not fit into the limit."""
+        plan = self.write("plan.json", '{"mesh": {"dp": 32}, "marks": [{"tensor": "{tokens,labels}", "placement": "P(\\"dp\\")"}]}')
+        run("train", *SMALL, "train.batch=32", "train.steps=1", "--plan", plan, "--out", self.folder / "run", limit="nofile=42")
+        self.assertEqual(len(list((self.folder / "run" / "logs").iterdir())), 32)
 
 
 if __name__ == "__main__":

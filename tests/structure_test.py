@@ -4,7 +4,7 @@
     structure_test.py [ROOT] [--only NAME] [--list] [--xml FILE]  measures the project in ROOT (by default that of this file)
     structure_test.py --self-test                                 plants one offence of each kind into a small project and expects to find it
 
-Bounds: columns of a line and explicit arithmetic casts in 1,000 lines. Lines of a function, sources of a folder and methods of
+Bounds: columns of a line and explicit arithmetic casts in 1,000 lines; calls of std::filesystem that throw, and texts on standard streams that are not escaped. Lines of a function, sources of a folder and methods of
 a class have two numbers: above the first one the place is printed as advice, above the second one the test fails. Python's
 standard library only: the sources are read as text, without a compiler.
 """
@@ -99,6 +99,67 @@ def count_casts(code):
         is_call = re.search(r"[\w>\])]$", before) and not re.search(r"\b(?:return|case|else|throw)$", before)
         count += not is_call
     return count
+
+
+# ---- paths ----
+
+FILE_SYSTEM = (
+    r"exists|status|symlink_status|is_(?:block_file|character_file|directory|empty|fifo|other|regular_file|socket|symlink)|file_size|hard_link_count"
+    r"|last_write_time|permissions|space|equivalent|absolute|canonical|weakly_canonical|relative|proximate|current_path|temp_directory_path|read_symlink"
+    r"|copy|copy_file|copy_symlink|create_director(?:y|ies)|create_(?:directory_)?symlink|create_hard_link|remove|remove_all|rename|resize_file"
+)
+FILE_SYSTEM_CALL = re.compile(rf"\b(?:std::filesystem|fs)::(?:({FILE_SYSTEM})|((?:recursive_)?directory_iterator)(?:\s+\w+)?)\s*[({{]")
+FOLDER_LOOP = re.compile(r"\bfor\s*\([^;()]*:\s*(?:std::filesystem|fs)::((?:recursive_)?directory_iterator)\b")
+NO_EXCEPTION = re.compile(r"\b(?:error|unknown|ignored|status)$")  # the names of error codes, and of a status that is known
+
+
+def arguments_of(code, start):
+    """The arguments of the call whose bracket opens before `start`."""
+    depth, arguments, begin = 1, [], start
+    for at in range(start, len(code)):
+        if code[at] in "([{":
+            depth += 1
+        elif code[at] in ")]}":
+            depth -= 1
+        if depth == 0 or (depth == 1 and code[at] == ","):
+            arguments.append(code[begin:at].strip())
+            begin = at + 1
+        if depth == 0:
+            return arguments
+    return arguments
+
+
+def throwing_paths(root):
+    """Calls of std::filesystem that throw where a path cannot be looked up, which users would read as an error of a library."""
+    for path in files_of(root, ["src"]):
+        if is_test(path.relative_to(root)):
+            continue
+        code = code_of(path.read_text())
+        for match in FILE_SYSTEM_CALL.finditer(code):
+            arguments = arguments_of(code, match.end())
+            is_end = match.group(2) and arguments == [""]
+            if not is_end and not NO_EXCEPTION.search(arguments[-1]):
+                yield place_of(root, path, code, match, f"{match.group(1) or match.group(2)} without an error code throws; base/files/file.h has path_exists()")
+        for match in FOLDER_LOOP.finditer(code):
+            yield place_of(root, path, code, match, "a loop over a folder throws; use increment() with an error code")
+
+
+# Where texts reach the standard streams; elsewhere print() and tell() escape what files have put into them.
+PRINTERS = {"src/tools/cli/main.cpp", "src/tools/cli/internal/print/print.cpp", "src/tools/cli/internal/print/progress.cpp"}
+
+
+def raw_prints(root):
+    for path in files_of(root, ["src"]):
+        if is_test(path.relative_to(root)) or path.relative_to(root).as_posix() in PRINTERS:
+            continue
+        code = code_of(path.read_text())
+        for match in re.finditer(r"\bstd::c(?:out|err)\s*<<", code):
+            yield place_of(root, path, code, match, "a text reaches a terminal unescaped; use print() or tell() of tools/cli/internal/print/print.h")
+
+
+def place_of(root, path, code, match, text):
+    line = code.count("\n", 0, match.start()) + 1
+    return f"{path.relative_to(root)}:{line}: {text}"
 
 
 # ---- functions and classes ----
@@ -254,7 +315,7 @@ def scopes_of(root):
 
 def checks_of(root, scopes, modules):
     return {"columns": long_lines(root), "functions": long_functions(scopes, FUNCTION_LINES.gross), "classes": large_classes(scopes, METHODS.gross),
-            "casts": too_many_casts(modules), "folders": crowded_folders(root, SOURCES_OF_A_FOLDER.gross)}
+            "casts": too_many_casts(modules), "paths": throwing_paths(root), "prints": raw_prints(root), "folders": crowded_folders(root, SOURCES_OF_A_FOLDER.gross)}
 
 
 def advice(root, scopes):
@@ -301,6 +362,11 @@ PLANTED = [
     ({"src/base/casts.cpp": "auto a = static_cast<int>(b);\n"}, "src: 1 explicit arithmetic casts"),
     ({"src/base/casts.cpp": "auto a = (double)b;\n"}, "src: 1 explicit arithmetic casts"),
     ({"src/base/casts.cpp": "auto a = f(int64_t{b}, std::size_t(c), unsigned(d));\n"}, "src: 3 explicit arithmetic casts"),
+    ({"src/base/path.cpp": 'void f() {\n  std::cerr << "a";\n}\n'}, "src/base/path.cpp:2: a text reaches a terminal"),
+    ({"src/base/path.cpp": "bool a = fs::exists(b / c(d));\n"}, "src/base/path.cpp:1: exists without an error code"),
+    ({"src/base/path.cpp": "auto a =\n    std::filesystem::file_size(b);\n"}, "src/base/path.cpp:2: file_size without an error code"),
+    ({"src/base/path.cpp": "fs::directory_iterator a(b);\n"}, "src/base/path.cpp:1: directory_iterator without an error code"),
+    ({"src/base/path.cpp": "for (const auto& a : fs::directory_iterator(b, error)) c(a);\n"}, "src/base/path.cpp:1: a loop over a folder"),
     ({f"src/base/s{n}.cpp": "" for n in range(SOURCES_OF_A_FOLDER.gross + 1)}, f"src/base: {SOURCES_OF_A_FOLDER.gross + 1} sources"),
 ]
 # What is advice and no offence.
@@ -312,6 +378,9 @@ ADVISED = [
 HARMLESS = [
     {"src/base/plain.cpp": "double f(double);\nint (*g)(int);\nint a{3};\nauto b = static_cast<Base*>(c);\nauto d = sizeof(int);\n"
                            "std::vector<int> e(3);\nstruct Op { operator bool() const; };\nvoid h(int) {}\n"},
+    {"src/base/path.cpp": "bool a = fs::exists(b, error);\nfor (fs::directory_iterator c(b, error); c != fs::directory_iterator(); c.increment(error)) d();\n"
+                          "bool e = fs::is_directory(status);\n"},
+    {"src/base/path_test.cpp": "bool a = fs::exists(b);\n"},
     {"src/base/table.cpp": "const Row kRows[] = {\n" + "  {f(1), 2},\n" * 80 + "};\n"},
     {"src/base/casts_test.cpp": "auto a = (double)b;\n"},
 ]

@@ -4,12 +4,13 @@
 // plain loops over doubles, with which everything later is compared. Nothing here knows devices.
 #include <cstdio>
 
+#include "base/error.h"
 #include "ir/ops/builder.h"
 #include "ir/ops/interpreter.h"
 
 using namespace tessera;
 
-int main() {
+int main() try {
   Graph graph;
   Builder builder(graph);
 
@@ -38,4 +39,7 @@ int main() {
   } catch (const UserError& error) {
     std::printf("%s\n", error.what());
   }
+} catch (const UserError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return static_cast<int>(error.exit_code());
 }

@@ -4,6 +4,7 @@
 // propagation finds the placement of everything else from the sharding rules of the operators.
 #include <cstdio>
 
+#include "base/error.h"
 #include "ir/ops/builder.h"
 #include "sharding/propagation/propagate.h"
 
@@ -27,7 +28,7 @@ Graph two_layers() {
 
 }  // namespace
 
-int main() {
+int main() try {
   const Graph graph = two_layers();
 
   // Four ranks: [[0, 1], [2, 3]]. Rows of the grid share no data, columns share no weights.
@@ -58,4 +59,7 @@ int main() {
   // The part of one rank: rank 3 is at coordinate dp 1, tp 1.
   const Box box = sharded.at(*graph.find_value("up")).box({16, 64}, *mesh->coordinate_of(3));
   std::printf("\nrank 3 holds %s of up\n", to_text(box).c_str());
+} catch (const UserError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return static_cast<int>(error.exit_code());
 }

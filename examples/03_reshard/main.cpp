@@ -5,6 +5,7 @@
 // called messages.
 #include <cstdio>
 
+#include "base/error.h"
 #include "sharding/reshard/reshard.h"
 
 using namespace tessera;
@@ -34,7 +35,7 @@ void show(const MeshPtr& mesh, const char* from_text, const char* to_text_form, 
 
 }  // namespace
 
-int main() {
+int main() try {
   // Six ranks: [[0, 1], [2, 3], [4, 5]]. Rank 3 is at x 1, y 1.
   const auto mesh = std::make_shared<const Mesh>(Shape{3, 2}, std::vector<std::string>{"x", "y"});
 
@@ -58,4 +59,7 @@ int main() {
     const DistAttr rows = parse_dist_type("f32[6@z, 12]", line).attr;
     std::printf("rank %d of z=4 holds %s\n", rank, to_text(rows.box(kType.shape, {rank})).c_str());
   }
+} catch (const UserError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return static_cast<int>(error.exit_code());
 }

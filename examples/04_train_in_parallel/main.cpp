@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/error.h"
 #include "training/engine/engine.h"
 
 using namespace tessera;
@@ -40,7 +41,7 @@ std::shared_ptr<const RunData> generated_text(int64_t context) {
 
 }  // namespace
 
-int main() {
+int main() try {
   const RunConfig config = small_gpt();
   const auto data = generated_text(config.model.context);
 
@@ -67,4 +68,7 @@ int main() {
     if (step % 13 == 0) std::printf("%4d  %6.2f  %6.2f\n", static_cast<int>(step), a, b);
   }
   std::printf("%s\n", agree ? "the losses agree" : "the losses differ");
+} catch (const UserError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return static_cast<int>(error.exit_code());
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/error.h"
 #include "compiler/lower/lower.h"
 #include "ir/autodiff/optimizer.h"
 #include "rms_scale.h"
@@ -50,7 +51,7 @@ std::vector<float> train(const TaskGraph& tasks) {
 
 }  // namespace
 
-int main() {
+int main() try {
   const Graph graph = training_graph();
   std::printf("%s\n%s\n", to_text(graph, *graph.find_op("scaled")).c_str(),
               to_text(graph, *graph.find_op("scaled.grad.x")).c_str());
@@ -64,4 +65,7 @@ int main() {
   const std::vector<float> a = train(alone), b = train(both);
   for (size_t i = 0; i < a.size(); i += 33)
     std::printf("step %2zu: loss %.2f on one rank, %.2f on two\n", i, a[i], b[i]);
+} catch (const UserError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return static_cast<int>(error.exit_code());
 }

@@ -1,6 +1,7 @@
 // Lesson 6: callbacks that watch a run and end it, and a custom training loop.
 #include <cstdio>
 
+#include "base/error.h"
 #include "training/fit/fit.h"
 
 using namespace tessera;
@@ -42,7 +43,7 @@ class UntilLearned : public Callback {
 
 }  // namespace
 
-int main() {
+int main() try {
   const auto data = generated_text(16);
   Plan plan;  // data parallel on two ranks
   plan.meshes = one_mesh(std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"dp"}));
@@ -68,4 +69,7 @@ int main() {
       std::printf("step %d: loss %.1f, %d tokens\n", int(own.step_count()), step.loss,
                   int(step.tokens));
   }
+} catch (const UserError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return static_cast<int>(error.exit_code());
 }

@@ -1,6 +1,7 @@
 // Lesson 7: a convolutional network with a loss of its own, on two data-parallel ranks.
 #include <cstdio>
 
+#include "base/error.h"
 #include "ir/models/class_counts.h"
 #include "ir/ops/spatial.h"
 #include "training/engine/checkpointing.h"
@@ -34,7 +35,7 @@ void write_graph(Forward& forward) {
   forward.output("correct", correct_count(b, scores, labels).count);
 }
 
-int main() {
+int main() try {
   const Network network{.forward = write_graph,
                         .metrics = {{"accuracy", "correct"}},
                         .groups = {{.pattern = "scores.*", .rate = 0.5}}};
@@ -56,4 +57,7 @@ int main() {
   std::printf("step %d is done, on %d rank\n", int(engine.step_count()), engine.runtime().ranks());
   const VerifyReport report = verify_plan(network, settings, plan, data, {.steps = 2});
   std::printf("all values are those of the serial run: %s\n", report.ok ? "yes" : "no");
+} catch (const UserError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return static_cast<int>(error.exit_code());
 }

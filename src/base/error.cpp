@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/internal/text/printable.h"
+#include "base/text/printable.h"
 
 namespace tessera {
 

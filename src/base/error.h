@@ -76,8 +76,9 @@ void ensure(bool condition, const Message& message) {
   if (!condition) throw InternalError(message());
 }
 
-/// The choice with the smallest edit distance to `word`; "" when none is within half of its
-/// letters.
+/// The choice that `word` is likely meant to be: the one with the smallest edit distance, when that
+/// is at most a third of the letters of `word`, rounded up; else the only one that begins with it.
+/// "" for none.
 template <typename Choices>
 std::string nearest(std::string_view word, const Choices& choices);
 
@@ -86,16 +87,22 @@ int edit_distance(std::string_view a, std::string_view b);
 
 template <typename Choices>
 std::string nearest(std::string_view word, const Choices& choices) {
-  std::string best;
-  int64_t best_distance = std::ssize(word) / 2 + 1;
+  std::string best, longer;
+  int64_t best_distance = (std::ssize(word) + 2) / 3 + 1;
+  int beginnings = 0;
   for (const auto& choice : choices) {
-    const int distance = edit_distance(word, choice);
+    const std::string text(choice);
+    const int distance = edit_distance(word, text);
     if (distance < best_distance) {
       best_distance = distance;
-      best = std::string(choice);
+      best = text;
+    }
+    if (word.size() > 1 && text.starts_with(word)) {
+      ++beginnings;
+      longer = text;
     }
   }
-  return best;
+  return best.empty() && beginnings == 1 ? longer : best;
 }
 
 }  // namespace tessera

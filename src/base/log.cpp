@@ -3,7 +3,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include "base/internal/text/printable.h"
+#include "base/text/printable.h"
 
 namespace tessera {
 namespace {

@@ -193,6 +193,16 @@ void ConfigTable::refuse_alias(std::span<const KeyAlias> keys) const {
   }
 }
 
+void ConfigTable::refuse_foreign(std::span<const ForeignKey> keys) const {
+  if (!table_) return;
+  for (const auto& [theirs, why, fix] : keys) {
+    const std::string key(theirs);
+    if (asked_.contains(key) || !table_->find(key)) continue;
+    throw UserError(origin_of(key) + ": unknown key '" + full(key) + "'", std::string(why),
+                    std::string(fix), ExitCode::kBadConfig);
+  }
+}
+
 void ConfigTable::finish() const {
   if (!table_) return;
   for (const auto& [key, value] : table_->as_table()) {

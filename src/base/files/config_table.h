@@ -22,6 +22,11 @@ struct KeyAlias {
   std::string_view note = {};
 };
 
+/// A key of other systems for something that does not exist here.
+struct ForeignKey {
+  std::string_view theirs, why, fix;
+};
+
 /// A key that a reader asks for, as docs/configuration.md has it.
 struct ReadKey {
   std::string name;      // with those of the tables around it: "train.steps"
@@ -91,6 +96,7 @@ class ConfigTable {
   /// The same for keys of other systems; `ours` are whole paths. Keys that this table has are not
   /// refused: call it after the last key.
   void refuse_alias(std::span<const KeyAlias> keys) const;
+  void refuse_foreign(std::span<const ForeignKey> keys) const;
   void finish() const;
   const std::string& file() const { return origin_.file; }
   /// The key with those of the tables around it: "train.steps".

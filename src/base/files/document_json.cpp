@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/document.h"
+#include "base/text/printable.h"
 
 namespace tessera {
 namespace {
@@ -128,7 +129,7 @@ Document parse_commented_json(std::string_view text, const std::string& file) {
 }
 
 std::string to_json(const Document& document, int indent) {
-  return as_json(document).dump(indent, ' ', false, Json::error_handler_t::replace);
+  return printable_json(as_json(document).dump(indent, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace tessera

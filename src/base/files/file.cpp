@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/descriptor.h"
+#include "base/files/missing_path.h"
 #include "base/units.h"
 
 namespace tessera {
@@ -24,7 +26,7 @@ constexpr int kMaxLinks = 40;         // as the kernel has it
 constexpr int kMaxNamesTried = 1000;  // for a temporary file
 
 [[noreturn]] void cannot_read(const fs::path& path, const std::string& why) {
-  throw UserError("cannot read '" + path.string() + "'", why,
+  throw UserError("cannot read '" + path.string() + "'", why + unexpanded_note(path),
                   "check the path and that the file may be read", ExitCode::kMissingInput);
 }
 
@@ -63,29 +65,6 @@ std::pair<fs::path, Descriptor> make_temporary(const fs::path& folder) {
   return {fs::path(), Descriptor(-1)};
 }
 
-/// Writes into a device or a pipe, which must not become a file.
-void write_in_place(const fs::path& path, std::string_view text) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file.is_open() || !write_all(file, text) || !file.close())
-    cannot_write(path, std::strerror(errno));
-}
-
-/// Writes another file and renames it to `target`.
-///   before  the state of the file that is there; nullptr: none
-void replace_file(const fs::path& target, const struct stat* before, std::string_view text) {
-  if (before && ::access(target.c_str(), W_OK) != 0) cannot_write(target, std::strerror(errno));
-  auto [path, file] = make_temporary(target.parent_path());
-  if (!file.is_open()) cannot_write(target, std::strerror(errno));
-  if (before) {  // only root may keep the owner of another user's file
-    [[maybe_unused]] const int kept = ::fchown(file.number(), before->st_uid, before->st_gid);
-    ::fchmod(file.number(), before->st_mode & 07777);
-  }
-  if (write_all(file, text) && file.close() && ::rename(path.c_str(), target.c_str()) == 0) return;
-  const int error = errno;
-  ::unlink(path.c_str());
-  cannot_write(target, std::strerror(error));
-}
-
 }  // namespace
 
 std::string read_file(const fs::path& path, int64_t pipe_limit) {
@@ -110,13 +89,53 @@ std::string read_file(const fs::path& path, int64_t pipe_limit) {
   }
 }
 
+struct FileWriter::State {
+  fs::path target;
+  fs::path temporary;  // renamed to `target` at the end; empty: the target is written in place
+  Descriptor file{-1};
+};
+
+FileWriter::FileWriter(const fs::path& path) : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.target = followed(path);
+  struct stat before{};
+  const bool exists = ::stat(state.target.c_str(), &before) == 0;
+  if (exists && S_ISDIR(before.st_mode)) cannot_write(path, "Is a directory");
+  if (exists && !S_ISREG(before.st_mode)) {  // it must not become a file
+    state.file = Descriptor(::open(state.target.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!state.file.is_open()) cannot_write(path, std::strerror(errno));
+    return;
+  }
+  if (exists && ::access(state.target.c_str(), W_OK) != 0)
+    cannot_write(state.target, std::strerror(errno));
+  std::tie(state.temporary, state.file) = make_temporary(state.target.parent_path());
+  if (!state.file.is_open()) cannot_write(state.target, std::strerror(errno));
+  if (!exists) return;
+  // Only root may keep the owner of another user's file.
+  [[maybe_unused]] const int kept = ::fchown(state.file.number(), before.st_uid, before.st_gid);
+  ::fchmod(state.file.number(), before.st_mode & 07777);
+}
+
+FileWriter::~FileWriter() {
+  if (!state_->temporary.empty()) ::unlink(state_->temporary.c_str());
+}
+
+void FileWriter::append(std::string_view text) {
+  if (!write_all(state_->file, text)) cannot_write(state_->target, std::strerror(errno));
+}
+
+void FileWriter::finish() {
+  State& state = *state_;
+  if (!state.file.close() ||
+      (!state.temporary.empty() && ::rename(state.temporary.c_str(), state.target.c_str()) != 0))
+    cannot_write(state.target, std::strerror(errno));
+  state.temporary.clear();
+}
+
 void write_file(const fs::path& path, std::string_view text) {
-  const fs::path target = followed(path);
-  struct stat status{};
-  const bool exists = ::stat(target.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) cannot_write(path, "Is a directory");
-  if (exists && !S_ISREG(status.st_mode)) return write_in_place(target, text);
-  replace_file(target, exists ? &status : nullptr, text);
+  FileWriter file(path);
+  file.append(text);
+  file.finish();
 }
 
 void check_can_write(const fs::path& path) {
@@ -130,6 +149,16 @@ void check_can_write(const fs::path& path) {
   const auto [temporary, file] = make_temporary(target.parent_path());
   if (!file.is_open()) cannot_write(path, std::strerror(errno));
   ::unlink(temporary.c_str());
+}
+
+bool path_exists(const fs::path& path) {
+  std::error_code unknown;
+  return fs::exists(path, unknown);
+}
+
+fs::path program_file() {
+  std::error_code unknown;
+  return fs::read_symlink("/proc/self/exe", unknown);
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -21,9 +22,35 @@ std::string read_file(const std::filesystem::path& path, int64_t pipe_limit = kM
 ///   throws  UserError (1) when it cannot be written
 void write_file(const std::filesystem::path& path, std::string_view text);
 
+/// Writes a file piece by piece, as write_file does: readers see the old file or the whole new one.
+/// Pieces reach a device or a pipe at once.
+class FileWriter {
+ public:
+  ///   throws  UserError (1) as write_file
+  explicit FileWriter(const std::filesystem::path& path);
+  /// Without finish() the file stays as it was.
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void append(std::string_view text);
+  void finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 /// Checks that write_file can write `path`, before the work of which the result is to be written.
 /// It leaves nothing behind, and a file at `path` as it is.
 ///   throws  UserError (1) as write_file
 void check_can_write(const std::filesystem::path& path);
+
+/// Does something exist at `path`? A path that cannot be looked up, such as a link to itself or a
+/// name that is too long, does not: who opens it then learns the reason.
+bool path_exists(const std::filesystem::path& path);
+
+/// The file of this program; empty when the system does not tell.
+std::filesystem::path program_file();
 
 }  // namespace tessera

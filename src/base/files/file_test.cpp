@@ -192,5 +192,32 @@ TEST_F(File, ReadingAPipeWithoutEndStopsAtTheLimit) {
   std::signal(SIGPIPE, SIG_DFL);
 }
 
+TEST(FileWriter, LeavesTheFileAsItWasUntilItIsFinished) {
+  TestFolder folder;
+  const std::string file = folder / "a";
+  write_file(file, "old");
+  {
+    FileWriter left(file);
+    left.append("half of a ");
+  }
+  EXPECT_EQ(read_file(file), "old");
+  FileWriter writer(file);
+  writer.append("new ");
+  writer.append("text");
+  EXPECT_EQ(read_file(file), "old");
+  writer.finish();
+  EXPECT_EQ(read_file(file), "new text");
+  const std::filesystem::directory_iterator files(folder.path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1) << "nothing is left behind";
+}
+
+TEST_F(File, APathThatCannotBeLookedUpDoesNotExist) {
+  fs::create_symlink("loop", folder_ / "loop");
+  EXPECT_TRUE(path_exists(folder_ / "."));
+  EXPECT_FALSE(path_exists(folder_ / "none"));
+  EXPECT_FALSE(path_exists(folder_ / "loop"));
+  EXPECT_FALSE(path_exists(folder_ / std::string(5000, 'x')));
+}
+
 }  // namespace
 }  // namespace tessera

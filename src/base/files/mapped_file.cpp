@@ -12,12 +12,14 @@
 
 #include "base/error.h"
 #include "base/files/descriptor.h"
+#include "base/files/missing_path.h"
 
 namespace tessera {
 namespace {
 
 [[noreturn]] void cannot_map(const std::filesystem::path& path, int reason) {
-  throw UserError("cannot read '" + path.string() + "'", std::strerror(reason),
+  throw UserError("cannot read '" + path.string() + "'",
+                  std::strerror(reason) + unexpanded_note(path),
                   "check the path and that the file may be read", ExitCode::kMissingInput);
 }
 

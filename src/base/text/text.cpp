@@ -5,6 +5,7 @@
 #include <ostream>
 #include <utility>
 
+#include "base/text/count_text.h"
 #include "base/text/name_pattern.h"
 #include "base/text/name_template.h"
 
@@ -112,6 +113,14 @@ std::ostream& operator<<(std::ostream& out, const NameTemplate& text) {
 
 std::ostream& operator<<(std::ostream& out, const NameTemplateView& text) {
   return out << text.text();
+}
+
+std::string excerpt(std::string_view text, size_t max) {
+  if (text.size() <= max) return std::string(text);
+  size_t end = max;
+  while (end > 0 && (byte_at(text, end) & 0xc0) == 0x80) --end;  // a whole character
+  return std::string(text.substr(0, end)) + "... (" + grouped(static_cast<int64_t>(text.size())) +
+         " bytes)";
 }
 
 }  // namespace tessera

@@ -13,6 +13,9 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::vector<std::string> split_text(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 
+/// The text itself, or the begin of a long one, for messages: "abc... (5,000,000 bytes)".
+std::string excerpt(std::string_view text, size_t max = 100);
+
 /// The number of a byte of a file's bytes, which char may give a sign.
 inline uint8_t byte_at(std::string_view bytes, size_t at) {
   return static_cast<uint8_t>(bytes[at]);

@@ -22,6 +22,13 @@ TEST(Text, JoinPutsTheSeparatorBetween) {
   EXPECT_EQ(join({"", ""}, "-"), "-");
 }
 
+TEST(Text, AnExcerptHasTheBeginOfALongText) {
+  EXPECT_EQ(excerpt("short"), "short");
+  EXPECT_EQ(excerpt("abcdef", 4), "abcd... (6 bytes)");
+  EXPECT_EQ(excerpt("abc\xc3\xa9", 4), "abc... (5 bytes)");
+  EXPECT_EQ(excerpt(std::string(5'000'000, 'x')).size(), 100 + 21);
+}
+
 TEST(Text, SplitOutsideBracketsKeepsWhatBracketsHoldTogether) {
   EXPECT_THAT(split_outside_brackets("(4,1), (1,(2,3)),x", ','),
               ElementsAre("(4,1)", "(1,(2,3))", "x"));

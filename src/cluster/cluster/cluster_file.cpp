@@ -130,7 +130,7 @@ class ClusterReader {
   static const DevicePreset& preset_of(const std::string& name) {
     if (const DevicePreset* preset = find_preset(name)) return *preset;
     const std::vector<std::string> names = preset_names();
-    const std::string close = nearest(name, names);
+    const std::string close = nearest_preset(name);
     refuse_config(
         "no device is called '" + name + "'", "known devices are " + join(names, ", "),
         close.empty() ? "name one of these, or describe the device" : "write '" + close + "'");

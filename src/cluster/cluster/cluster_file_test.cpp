@@ -159,6 +159,8 @@ TEST(ClusterLine, DescribesMachinesInOneLine) {
   EXPECT_EQ(mixed.groups()[1].devices.size(), 16);
   EXPECT_EQ(parse_cluster_line("cpu:8").device_count(), 8);
   EXPECT_EQ(parse_cluster_line("titan-rtx").device_count(), 1);
+  EXPECT_EQ(parse_cluster_line("8xH100").type(0).name, "h100-sxm");
+  EXPECT_EQ(parse_cluster_line("2X4XA100-80G").device_count(), 8);
   EXPECT_EQ(parse_cluster_line("2xrtx2080").device_count(), 2);
 }
 

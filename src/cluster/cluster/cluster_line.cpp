@@ -25,9 +25,10 @@ constexpr const char* kExample =
 /// The counts and the name of "4x8xh100-sxm". A name may have an x: counts stand before it.
 std::pair<std::vector<std::string>, std::string_view> parts_of(std::string_view item) {
   std::vector<std::string> counts;
-  for (size_t at = item.find('x'); at != std::string_view::npos && at > 0 && counts.size() < 2 &&
-                                   item.find_first_not_of("0123456789") == at;
-       at = item.find('x')) {
+  for (size_t at = item.find_first_of("xX");
+       at != std::string_view::npos && at > 0 && counts.size() < 2 &&
+       item.find_first_not_of("0123456789") == at;
+       at = item.find_first_of("xX")) {
     counts.emplace_back(item.substr(0, at));
     item.remove_prefix(at + 1);
   }
@@ -71,7 +72,7 @@ MachinesOfLine machines_of_line(std::string_view item, std::string_view line) {
   machines.preset = find_preset(rest);
   if (!machines.preset) {
     const std::vector<std::string> names = preset_names();
-    const std::string close = line_with_device(line, rest, nearest(rest, names));
+    const std::string close = line_with_device(line, rest, nearest_preset(rest));
     refuse_line(
         line,
         "no device is called '" + std::string(rest) + "'; known devices are " + join(names, ", "),

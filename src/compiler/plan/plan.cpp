@@ -9,9 +9,11 @@
 #include "base/files/config_table.h"
 #include "base/files/file.h"
 #include "base/text/count_text.h"
+#include "base/text/number_list.h"
 #include "base/text/text.h"
 #include "cluster/cost/cost_file.h"
 #include "compiler/plan/internal/op_choices.h"
+#include "compiler/plan/internal/plan_words.h"
 #include "compiler/plan/internal/read_meshes.h"
 #include "sharding/propagation/named.h"
 
@@ -26,41 +28,6 @@ constexpr Renamed kRenamedKeys[] = {{"sums", "all_reduce"},
                                     {"split_matmuls", "collective_matmul"},
                                     {"overlap_mib", "prefetch_mib"}};
 // Names of other systems.
-constexpr std::string_view kDividedParameters =
-    "presets divide over dp with zero=1 or zero=3, as in dp=4,zero=3; in a plan, a mark of the "
-    "parameters with \"placement\": \"P(\\\"dp\\\")\" and \"copies\": \"pass\" does";
-constexpr KeyAlias kKeyAliases[] = {{"fsdp", "zero", kDividedParameters},
-                                    {"zero", "marks", kDividedParameters},
-                                    {"zero_stage", "zero", kDividedParameters},
-                                    {"ddp", "dp"},
-                                    {"data_parallel", "dp"},
-                                    {"tensor_parallel", "tp"},
-                                    {"tensor_parallel_size", "tp"},
-                                    {"model_parallel", "tp"},
-                                    {"pipeline_parallel", "pp"},
-                                    {"pipeline_parallel_size", "pp"},
-                                    {"cp", "sp"},
-                                    {"context_parallel", "sp"},
-                                    {"sequence_parallel", "sp"},
-                                    {"gradient_accumulation_steps", "accumulate"},
-                                    {"accumulation_steps", "accumulate"},
-                                    {"accumulate_grad_batches", "accumulate"},
-                                    {"num_microbatches", "micro_batches"},
-                                    {"microbatches", "micro_batches"},
-                                    {"num_micro_batches", "micro_batches"},
-                                    {"tensor_model_parallel_size", "tp"},
-                                    {"pipeline_model_parallel_size", "pp"},
-                                    {"data_parallel_size", "dp"},
-                                    {"context_parallel_size", "sp"},
-                                    {"bucket_cap_mb", "bucket_mib"},
-                                    {"pipeline_schedule", "schedule"},
-                                    {"recompute_granularity", "recompute"},
-                                    {"activation_checkpointing", "recompute"},
-                                    {"gradient_checkpointing", "recompute"},
-                                    {"remat", "recompute"},
-                                    {"offload_optimizer", "offload"},
-                                    {"optimizer_cpu_offload", "offload"},
-                                    {"cpu_offload", "offload"}};
 constexpr KeyAlias kScheduleAliases[] = {
     {"gpipe", "f-then-b"},  {"GPipe", "f-then-b"},
     {"fthenb", "f-then-b"}, {"pipedream-flush", "1f1b"},
@@ -77,18 +44,23 @@ std::string device_text(const NamedMesh& mesh) {
   return mesh.device == DeviceKind::kHost ? "" : " of devices " + std::string(to_text(mesh.device));
 }
 
-/// The mesh as text: "dp=2 {2,3} of devices fake".
-std::string mesh_text(const NamedMesh& mesh) {
-  return to_text(*mesh.mesh) + device_text(mesh);
-}
+/// Ranks up to which they are listed each.
+constexpr size_t kListedRanks = 8;
 
-/// The same of one of several meshes, also when its ranks are the first ones: "dp=2 {0,1}".
+/// A mesh with its ranks, also when its ranks are the first ones: "dp=2 {0,1}"; of many
+/// ranks "dp=16 {0,8,..,120}".
 std::string text_with_ranks(const Mesh& mesh) {
   const std::string text = to_text(mesh);
-  if (text.ends_with('}')) return text;
   std::vector<std::string> ranks;
   for (Rank rank : mesh.ranks()) ranks.push_back(std::to_string(rank));
-  return text + " {" + join(ranks, ",") + "}";
+  return text.substr(0, text.find(" {")) + " {" +
+         (ranks.size() > kListedRanks ? number_list(mesh.ranks()) : join(ranks, ",")) + "}";
+}
+
+/// The mesh as text: "dp=2 {2,3} of devices fake".
+std::string mesh_text(const NamedMesh& mesh) {
+  const std::string text = to_text(*mesh.mesh);
+  return (text.ends_with('}') ? text_with_ranks(*mesh.mesh) : text) + device_text(mesh);
 }
 
 Mark read_mark(const ConfigTable& plan, const Document& item, size_t index) {
@@ -360,6 +332,7 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
   plan.offload = read_offload(table);
   plan.offload_window = of_mib(table.number("offload_mib", mib_of(plan.offload_window), 0, kMib));
   plan.disabled_passes = table.texts("disabled_passes", {});
+  plan.is_found = table.boolean("found", false);
   if (table.raw("mapping")) plan.mapping = read_mapping(table.table("mapping"), plan.rank_count());
   if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
   plan.marks = read_marks(table);
@@ -371,7 +344,8 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
                   "remove one of the two");
   if (table.raw("fingerprint")) plan.fingerprint = read_fingerprint(table.table("fingerprint"));
   table.refuse_renamed(kRenamedKeys);
-  table.refuse_alias(kKeyAliases);
+  table.refuse_alias(plan_aliases());
+  table.refuse_foreign(foreign_plan_keys());
   table.finish();
   return plan;
 }
@@ -397,6 +371,7 @@ Document to_document(const Plan& plan, const Graph& graph,
   write_offload(plan.offload, document);
   write_mib("offload_mib", plan.offload_window, kOffloadWindow, document);
   for (const std::string& pass : plan.disabled_passes) document["disabled_passes"].append(pass);
+  if (plan.is_found) document["found"] = true;
   if (plan.mapping) document["mapping"] = to_document(*plan.mapping);
   if (plan.cost != CostModel{}) document["cost"] = to_document(plan.cost);
   if (plan.halos != HaloForm::kAuto) document["halos"] = std::string(to_text(plan.halos));

@@ -130,6 +130,8 @@ struct Plan {
   /// The placements that the marks would give; there are no marks beside them.
   std::optional<Shardings> shardings = {};
   std::optional<PlanFingerprint> fingerprint = {};
+  /// Did a search find it, without marks of the user? Then its placements are no news to the user.
+  bool is_found = false;
 
   /// The meshes; when there are none, one mesh of the axis "all" of size 1.
   Meshes placed() const;

@@ -31,6 +31,25 @@ TEST(Plan, CollectiveMatmulIsOffAutoOrANumberOfChunks) {
     EXPECT_EQ(written_and_read(keys), plan_of(keys).collective_matmul) << keys;
 }
 
+TEST(Plan, TheTextOfAMeshOfManyRanksNamesTheirSteps) {
+  Plan plan;
+  for (const int stage : {0, 1}) {
+    std::vector<Rank> ranks;
+    for (int i = 0; i < 16; ++i) ranks.push_back(2 * i + stage);
+    plan.meshes.push_back({"stage" + std::to_string(stage),
+                           std::make_shared<const Mesh>(Shape{16}, std::vector<std::string>{"dp"},
+                                                        std::move(ranks))});
+  }
+  EXPECT_EQ(mesh_text(plan), "stage0: dp=16 {0,2,..,30}, stage1: dp=16 {1,3,..,31}");
+}
+
+TEST(Plan, ThatWasFoundSaysSoInItsFile) {
+  Plan plan;
+  EXPECT_EQ(to_document(plan, Graph()).find("found"), nullptr);
+  plan.is_found = true;
+  EXPECT_TRUE(parse_plan(to_document(plan, Graph()), "plan.json").is_found);
+}
+
 Plan plan_on(const std::string& axes) {
   return parse_plan(parse_json("{\"mesh\": {" + axes + "}, \"marks\": []}", "plan.json"),
                     "plan.json");
@@ -367,6 +386,18 @@ Plan with_third_mesh(const std::string& mesh) {
                                    mesh + "]}",
                                "p"),
                     "p");
+}
+
+TEST(Plan, AMeshHasANameAsAnAxisHas) {
+  for (const char* name : {"\\u001b[2J", "a b", "1st", "a.b"}) {
+    try {
+      with_third_mesh(R"({"name": ")" + std::string(name) + R"(", "mesh": {}, "ranks": [4]})");
+      FAIL() << name;
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
+      EXPECT_NE(error.what_happened().find("cannot name a mesh"), std::string::npos);
+    }
+  }
 }
 
 TEST(Plan, AViewHasTheRanksAndTheDeviceOfItsStage) {

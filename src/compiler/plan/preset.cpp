@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/files/config_table.h"
+#include "base/files/file.h"
 #include "base/text/text.h"
+#include "compiler/plan/internal/plan_words.h"
 #include "compiler/plan/internal/read_meshes.h"
 
 namespace tessera {
@@ -170,7 +171,33 @@ Document value_of(std::string_view text) {
   return Document(std::string(text));
 }
 
+/// Refuses the keys of other systems with the whole preset as it is written here.
+void refuse_foreign_items(const std::vector<std::pair<std::string, std::string>>& items,
+                          const std::string& origin) {
+  for (const auto& [key, value] : items)
+    if (const std::string item = preset_item(key, value); !item.empty())
+      refuse_config(origin + ": unknown key '" + key + "'", "'" + key + "' is " + item + " here",
+                    "write " + preset_items(items));
+}
+
 }  // namespace
+
+std::string preset_of_words(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::vector<std::pair<std::string, std::string>> items;
+  for (const std::string& part : split_text(text, ',')) {
+    const std::string word(trim(std::string_view(part)));
+    const bool is_whole = is_degree(word) || !preset_item(word, "4").empty();
+    const size_t digits = is_whole ? std::string::npos : word.find_first_of(kDigits);
+    const std::string key = word.substr(0, digits);
+    if ((!is_degree(key) && preset_item(key, "4").empty()) ||
+        (digits != std::string::npos &&
+         word.find_first_not_of(kDigits, digits) != std::string::npos))
+      return "";
+    items.emplace_back(key, digits == std::string::npos ? "4" : word.substr(digits));
+  }
+  return preset_items(items);
+}
 
 std::string to_text(const std::vector<StageHardware>& list) {
   std::vector<std::string> items;
@@ -179,7 +206,7 @@ std::string to_text(const std::vector<StageHardware>& list) {
 }
 
 bool is_preset(std::string_view text) {
-  return text.find('=') != std::string_view::npos && !std::filesystem::exists(text);
+  return text.find('=') != std::string_view::npos && !path_exists(text);
 }
 
 std::span<const std::string_view> degree_keys() {
@@ -195,6 +222,7 @@ bool has_degrees(const Document& document) {
 Preset parse_preset(std::string_view text) {
   const std::string origin = "preset '" + std::string(text) + "'";
   Document document{Document::Table{}};
+  std::vector<std::pair<std::string, std::string>> items;
   for (const std::string& item : split_text(text, ',')) {
     const size_t equals = item.find('=');
     const std::string key(trim(std::string_view(item).substr(0, equals)));
@@ -205,8 +233,11 @@ Preset parse_preset(std::string_view text) {
     if (document.find(key))
       refuse_config(origin + " has '" + key + "' twice", "a key has one value",
                     "keep one of the two");
-    document[key] = value_of(trim(std::string_view(item).substr(equals + 1)));
+    const std::string value(trim(std::string_view(item).substr(equals + 1)));
+    document[key] = value_of(value);
+    items.emplace_back(key, value);
   }
+  refuse_foreign_items(items, origin);
   Preset preset = parse_preset(document, origin);
   preset.text = std::string(text);
   return preset;

@@ -69,6 +69,11 @@ struct Preset {
 /// Is it a preset, and no file? Presets have an equals sign, and files exist.
 bool is_preset(std::string_view text);
 
+/// The preset that words without an equals sign mean, "dp=2,tp=2" for "dp2,tp2" and "dp=4,zero=3"
+/// for "fsdp", with the degree 4 where there is none. "" when a word is no degree, in our words or
+/// those of other systems.
+std::string preset_of_words(std::string_view text);
+
 /// The key of Preset::zero.
 inline constexpr std::string_view kZeroKey = "zero";
 

@@ -29,6 +29,24 @@ TEST(Preset, HasDegreesAndKeysOfPlans) {
   EXPECT_EQ(preset.decisions.bucket, Bytes(0));
 }
 
+TEST(Preset, WordsOfOtherSystemsAreRefusedWithTheWholePreset) {
+  EXPECT_THAT(error_of("fsdp=4,tp=2"), HasSubstr("fix: write dp=4,zero=3,tp=2"));
+  EXPECT_THAT(error_of("ddp=2,zero_stage=1"), HasSubstr("fix: write dp=2,zero=1"));
+  EXPECT_THAT(error_of("tensor_model_parallel_size=2"), HasSubstr("fix: write tp=2"));
+  EXPECT_THAT(error_of("dp=2,cp=2"), HasSubstr("a ring of keys and values, which does not exist"));
+  EXPECT_THAT(error_of("dp=2,ep=2"), HasSubstr("there are no mixtures of experts"));
+}
+
+TEST(Preset, OfWordsWithoutEqualsSigns) {
+  EXPECT_EQ(preset_of_words("dp2,tp2"), "dp=2,tp=2");
+  EXPECT_EQ(preset_of_words("dp"), "dp=4");
+  EXPECT_EQ(preset_of_words("fsdp"), "dp=4,zero=3");
+  EXPECT_EQ(preset_of_words("ddp8"), "dp=8");
+  EXPECT_EQ(preset_of_words("zero3"), "dp=4,zero=3");
+  EXPECT_EQ(preset_of_words("plan.json"), "");
+  EXPECT_EQ(preset_of_words("dp2x"), "");
+}
+
 TEST(Preset, HasNumbersWithAPoint) {
   const Preset preset = parse_preset("dp=2,recompute=auto,activation_mib=3.25");
   EXPECT_EQ(preset.decisions.recompute.limit, Bytes(13 << 18));
@@ -88,8 +106,8 @@ TEST(Preset, SuggestsTheNearestKeyAndValue) {
 
 TEST(Preset, AnswersNamesOfOtherSystemsWithOurs) {
   EXPECT_THAT(error_of("pp=2,schedule=gpipe"), HasSubstr("'gpipe' is called 'f-then-b' here"));
-  EXPECT_THAT(error_of("tensor_model_parallel_size=2"), HasSubstr("write 'tp' instead"));
-  EXPECT_THAT(error_of("dp=2,microbatches=4"), HasSubstr("write 'micro_batches' instead"));
+  EXPECT_THAT(error_of("tensor_model_parallel_size=2"), HasSubstr("fix: write tp=2"));
+  EXPECT_THAT(error_of("dp=2,microbatches=4"), HasSubstr("fix: write dp=2,micro_batches=4"));
 }
 
 TEST(Preset, DegreesReplaceMeshes) {
@@ -101,6 +119,7 @@ TEST(Preset, ATextWithAnEqualsSignIsOneUnlessItIsAFile) {
   EXPECT_TRUE(is_preset("dp=2"));
   EXPECT_FALSE(is_preset("serial"));
   EXPECT_FALSE(is_preset("plans/gpt.json"));
+  EXPECT_TRUE(is_preset("dp=" + std::string(5000, '2'))) << "no name of a file is so long";
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class LineReader {
 
   [[noreturn]] void fail(const std::string& expected) const {
     throw UserError(
-        "line " + std::to_string(line_) + " of the graph is malformed: " + std::string(whole_),
+        "line " + std::to_string(line_) + " of the graph is malformed: " + excerpt(whole_),
         "expected " + expected + " at '" + std::string(rest_.substr(0, 20)) + "'",
         "write the line as to_text() prints it", ExitCode::kBadData);
   }

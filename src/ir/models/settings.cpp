@@ -21,6 +21,7 @@ struct ModelKey {
 };
 
 constexpr double kMaxExtent = 1 << 20;
+constexpr double kMaxVocabulary = 1 << 24;
 
 const ModelKey kContextKey = {"context", &ModelConfig::context, 1, kMaxExtent};
 const ModelKey kLayerKeys[] = {{"layers", &ModelConfig::layers, 1, 1000},
@@ -106,6 +107,10 @@ ModelConfig read_model_config(ConfigTable table) {
   const ModelFamily family = family_of(config.kind);
   refuse_keys_of_others(table, family);
   for (const ModelKey& key : keys_of(family)) read(table, key, config);
+  if (!is_of_images(family.objective))
+    config.given_vocabulary =
+        table.integer("vocabulary", 0, 0, static_cast<int64_t>(kMaxVocabulary));
+  if (config.given_vocabulary > 0) config.vocabulary = config.given_vocabulary;
   config.lora = read_lora(table);
   table.finish();
   family.check(config, table.file());

@@ -56,7 +56,7 @@ TEST(ReadModelConfig, AnUnknownKeyIsRefusedWithTheNearest) {
       message_of("[model]\nlayer = 3\n"),
       "train.toml: unknown key 'model.layer'\n"
       "  why: legal keys here are context, dropout, heads, kind, layers, lora_alpha, lora_rank, "
-      "lora_targets, tied, width\n"
+      "lora_targets, tied, vocabulary, width\n"
       "  fix: did you mean 'model.layers'?");
 }
 

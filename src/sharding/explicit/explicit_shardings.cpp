@@ -407,6 +407,8 @@ SerialDecisions serial_decisions(const Graph& serial, const Meshes& meshes,
   decisions.kept.resize(serial.ops().size(), false);
   for (const std::string& kept : lookup.kept()) {
     const std::optional<OpId> op = serial.find_op(kept);
+    // A program without a section may lack ops of the training step, such as dropout.
+    if (!op && !lookup.has_own_kept()) continue;
     if (!op)
       refuse_config("the section '" + lookup.name() + "' of the plan's shardings keeps the op '" +
                         kept + "', which the program lacks",

@@ -12,13 +12,14 @@
 #include "base/text/text.h"
 
 namespace tessera {
-namespace {
 
-bool is_name(std::string_view text) {
+bool can_name_mesh(std::string_view text) {
   return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
          std::all_of(text.begin(), text.end(),
                      [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
+
+namespace {
 
 std::string weights_text(const std::vector<int64_t>& weights) {
   std::vector<std::string> texts;
@@ -35,7 +36,7 @@ void check_axes(const Shape& shape, const std::vector<std::string>& axes) {
   std::set<std::string> seen;
   for (int i = 0; i < shape.size(); ++i) {
     const std::string& axis = axes[i];
-    if (!is_name(axis))
+    if (!can_name_mesh(axis))
       refuse_config("'" + axis + "' cannot name a mesh axis",
                     "a name is a letter and then letters, digits or _", "call it dp, tp, ...");
     if (!seen.insert(axis).second)

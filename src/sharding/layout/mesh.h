@@ -22,6 +22,9 @@ inline constexpr int kMicroBatchAxisIndex = 0;
 /// The axes that a mesh of a plan may have: kMicroBatchAxis is one more.
 inline constexpr int kMaxMeshAxes = kMaxRank - 1;
 
+/// Whether `text` can be the name of a mesh or of an axis: a letter, then letters, digits or _.
+bool can_name_mesh(std::string_view text);
+
 /// By axis of a mesh, the weights of its parts; an axis without weights divides evenly.
 using AxisWeights = std::vector<std::vector<int64_t>>;
 

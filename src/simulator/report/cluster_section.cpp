@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/text/count_text.h"
-#include "base/text/text.h"
+#include "base/text/number_list.h"
 #include "simulator/report/internal/html.h"
 #include "simulator/report/internal/sections.h"
 
@@ -29,9 +29,7 @@ std::map<Rank, int> mesh_of_ranks(const TaskGraph& graph) {
 
 std::string device_drawing(double x, double y, const std::string& name,
                            const std::vector<Rank>& ranks, const std::map<Rank, int>& meshes) {
-  std::vector<std::string> texts;
-  for (Rank rank : ranks) texts.push_back(std::to_string(rank));
-  const std::string list = join(texts, ",");
+  const std::string list = number_list(ranks);
   const std::string style =
       ranks.empty() ? "frame" : fmt::format("mesh{}", meshes.at(ranks.front()) % kMeshStyles);
   const std::string title =
@@ -39,7 +37,7 @@ std::string device_drawing(double x, double y, const std::string& name,
                     : fmt::format("{}: {} {}, stage {}", name, ranks.size() == 1 ? "rank" : "ranks",
                                   list, meshes.at(ranks.front()));
   return drawn({x, y, kCell - 4, kCell - 4, style, title}) +
-         drawn_text(x + kCell / 2 - 2, y + kCell / 2 + 3, list, "middle");
+         drawn_text(x + kCell / 2 - 2, y + kCell / 2 + 3, list, "middle", "label");
 }
 
 }  // namespace

@@ -14,7 +14,10 @@ namespace tessera {
 namespace {
 
 constexpr int kMaxCells = 64;  // of a side of the matrix
-constexpr double kSide = 480, kLabel = 34;
+constexpr double kSide = 480, kLabel = 34, kMaxCell = 76;
+constexpr double kMinNumbered = 60;  // the size of cells that have numbers
+constexpr int kDecades = 4;          // of the scale
+constexpr double kScaleStep = 90;
 
 std::string axes_name(const std::string& axes) {
   return axes.empty() ? "between meshes" : axes;
@@ -44,26 +47,51 @@ std::string ranks_text(const Matrix& matrix, int cell) {
              : fmt::format("ranks {} to {}", first, first + matrix.ranks_of_cell - 1);
 }
 
-/// The darker a cell, the more bytes, on a logarithmic scale of four steps a decade.
+/// How dark a cell is, on a logarithmic scale down to a part of 10^-kDecades.
+double opacity_of(int64_t bytes, int64_t largest) {
+  const double decades = std::log10(static_cast<double>(largest) / static_cast<double>(bytes));
+  return std::clamp(1 - decades / kDecades, 0.1, 1.0);
+}
+
+std::string heat_box(double x, double y, double size, double opacity, const std::string& title) {
+  return fmt::format(
+      "<rect class=\"heat\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
+      "opacity=\"{:.2f}\"><title>{}</title></rect>\n",
+      x, y, size, size, opacity, escaped(title));
+}
+
+/// The scale: a box for the largest number of bytes, and for parts of it.
+std::string scale_drawing(double y, int64_t largest) {
+  std::string body;
+  int64_t bytes = largest;
+  for (int decade = 0; decade < kDecades && bytes > 0; ++decade, bytes /= 10) {
+    const double x = kLabel + decade * kScaleStep;
+    body += heat_box(x, y, 14, opacity_of(bytes, largest), to_text(Bytes(bytes)));
+    body += drawn_text(x + 18, y + 12, to_text(Bytes(bytes)));
+  }
+  return body;
+}
+
+/// The darker a cell, the more bytes. Few cells have their numbers.
 std::string matrix_drawing(const Matrix& matrix) {
   int64_t largest = 1;
   for (const auto& [cell, bytes] : matrix.bytes) largest = std::max(largest, bytes);
-  const double size = kSide / matrix.cells;
+  const double side = std::min(kSide, matrix.cells * kMaxCell), size = side / matrix.cells;
   std::string body = fmt::format(
-      "<rect class=\"frame\" x=\"{0}\" y=\"{0}\" width=\"{1}\" height=\"{1}\" />\n", kLabel, kSide);
+      "<rect class=\"frame\" x=\"{0}\" y=\"{0}\" width=\"{1}\" height=\"{1}\" />\n", kLabel, side);
   for (const auto& [cell, bytes] : matrix.bytes) {
-    const double decades = std::log10(static_cast<double>(largest) / static_cast<double>(bytes));
-    const double opacity = std::clamp(1 - decades / 4, 0.1, 1.0);
-    body += fmt::format(
-        "<rect class=\"heat\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
-        "opacity=\"{:.2f}\"><title>{}</title></rect>\n",
-        kLabel + cell.second * size, kLabel + cell.first * size, size, size, opacity,
-        escaped(fmt::format("from {} to {}: {}", ranks_text(matrix, cell.first),
-                            ranks_text(matrix, cell.second), to_text(Bytes(bytes)))));
+    const double x = kLabel + cell.second * size, y = kLabel + cell.first * size;
+    const std::string amount = to_text(Bytes(bytes));
+    body += heat_box(x, y, size, opacity_of(bytes, largest),
+                     fmt::format("from {} to {}: {}", ranks_text(matrix, cell.first),
+                                 ranks_text(matrix, cell.second), amount));
+    if (size >= kMinNumbered)
+      body += drawn_text(x + size / 2, y + size / 2 + 4, amount, "middle", "label");
   }
   body += drawn_text(kLabel, 14, "to rank 0, 1, ...") + drawn_text(0, kLabel + 14, "from");
-  return "<div class=\"square\">" +
-         drawing(kSide + kLabel, kSide + kLabel, "bytes between pairs of ranks", body) + "</div>";
+  body += scale_drawing(kLabel + side + 10, largest);
+  const double width = kLabel + std::max(side, kDecades * kScaleStep);
+  return sized_drawing(width, kLabel + side + 30, "bytes between pairs of ranks", body);
 }
 
 std::string axes_table(const ReportedPlan& plan, const std::vector<PairTraffic>& traffic) {

@@ -113,6 +113,33 @@ TEST(Report, HasAColumnForEachPlan) {
   EXPECT_THAT(page, HasSubstr("from rank 0 to rank 1: "));
 }
 
+TEST(Report, SaysWhyTheFirstPlanIsSlowerOrFaster) {
+  const Predicted small("x"), large("x", 4);
+  const std::string page = report_html("t", {small.plan("dp2"), large.plan("dp4")});
+  EXPECT_TRUE(page.find("dp2 takes ") != std::string::npos &&
+              page.find(" than dp4: ") != std::string::npos)
+      << page;
+  EXPECT_THAT(report_html("t", {small.plan("a"), small.plan("b")}),
+              HasSubstr("a takes as long as b."));
+  EXPECT_THAT(report_html("t", {small.plan("a")}), Not(HasSubstr(" takes ")));
+}
+
+TEST(Report, TheMatrixOfBytesHasAScaleAndNumbers) {
+  const Predicted predicted("x");
+  const std::string page = report_html("t", {predicted.plan("dp2")});
+  EXPECT_THAT(page, HasSubstr("class=\"heat\""));
+  EXPECT_THAT(page, HasSubstr("class=\"label\""));
+  EXPECT_THAT(page, HasSubstr("min-width:")) << "its units are pixels";
+}
+
+// The letters of drawings have 13 units, and at the smallest width 11 pixels and more.
+TEST(Report, LettersOfDrawingsAreLargeEnoughOnANarrowPage) {
+  EXPECT_GE(13 * kMinDrawingPixels / kDrawingWidth, 11);
+  const Predicted predicted("x");
+  EXPECT_THAT(report_html("t", {predicted.plan("dp2")}),
+              HasSubstr("min-width: " + std::to_string(int(kMinDrawingPixels)) + "px"));
+}
+
 TEST(Report, AChoiceStandsAboveThePlansWithItsTables) {
   const Predicted predicted("x");
   const ReportedChoice choice{

@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMaxTracks = 32;
-constexpr double kLeft = 150, kRow = 18, kBar = 14;
+constexpr double kLeft = 165, kRow = 18, kBar = 14;
 constexpr double kNarrow = 0.4;  // units: narrower spans are joined with their neighbours
 
 /// The style of a span: its role, by the pass that it belongs to, or an exchange.

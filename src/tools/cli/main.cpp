@@ -1,5 +1,8 @@
 // The program. Every exception ends here, as a message and an exit code.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <new>
 #include <optional>
@@ -38,6 +41,10 @@ int report(const UserError& error, bool json) {
   return code;
 }
 
+constexpr const char* kMemoryFix =
+    "give a smaller problem, such as a smaller model or batch or fewer ranks in a process, or more "
+    "memory (ulimit -v shows a limit)";
+
 UserError library_error(const std::exception& error) {
   return {std::string("the program failed: ") + error.what(), "a library reported it",
           "check the files that the command names, and the disk", ExitCode::kFailure};
@@ -53,8 +60,7 @@ UserError as_user_error(const std::exception_ptr& thrown) {
     return {error.what(), "a promise inside tessera does not hold",
             "please report it, with the command and its files", ExitCode::kInternal};
   } catch (const std::bad_alloc&) {
-    return {"there is not enough memory", "an allocation failed",
-            "train a smaller model or batch, or divide it over more machines",
+    return {"there is not enough memory", "an allocation failed", kMemoryFix,
             ExitCode::kOutOfMemory};
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::resource_unavailable_try_again) return library_error(error);
@@ -76,6 +82,21 @@ int end_after(const std::exception_ptr& thrown, bool json, Processes& processes)
   return code;
 }
 
+/// What no thread has caught. A thread of its own may be the first to find no memory.
+[[noreturn]] void end_uncaught() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    std::fputs("there is not enough memory\n  why: an allocation failed\n  fix: ", stderr);
+    std::fputs(kMemoryFix, stderr);
+    std::fputs("\n", stderr);
+    std::_Exit(static_cast<int>(ExitCode::kOutOfMemory));
+  } catch (...) {
+    std::fputs("an exception was not caught\n", stderr);
+  }
+  std::abort();
+}
+
 int guarded_run(const std::vector<std::string>& words) {
   // The command line itself may be wrong, so the option for JSON is searched in its words.
   const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
@@ -95,6 +116,7 @@ int guarded_run(const std::vector<std::string>& words) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
+  std::set_terminate(tessera::end_uncaught);
   tessera::open_closed_streams();
   tessera::make_write_errors_visible();
   return tessera::guarded_run({argv + 1, argv + argc});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "base/error.h"
 #include "base/text/text.h"
@@ -256,11 +257,15 @@ class CaseRun {
 /// Runs `work`. An exception becomes a failure of `stage`.
 template <typename Work>
 std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
-  const auto failed = [&](const std::string& text) { return CaseFailure{stage, text, ""}; };
+  const auto failed = [&](const std::string& text, bool out_of_memory = false) {
+    return CaseFailure{stage, text, "", out_of_memory};
+  };
   try {
     return work();
   } catch (const UserError& error) {
-    return failed(std::string(error.what()));
+    return failed(error.what(), error.exit_code() == ExitCode::kOutOfMemory);
+  } catch (const std::bad_alloc& error) {
+    return failed(error.what(), true);
   } catch (const std::exception& error) {
     return failed(error.what());
   }

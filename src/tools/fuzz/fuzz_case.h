@@ -71,6 +71,10 @@ FuzzCase random_case(uint64_t seed);
 std::string to_text(const FuzzCase& given);
 /// throws  UserError (65) that names the line
 FuzzCase parse_case(std::string_view text);
+/// Checks a case that was read: its counts, meshes, fills and types.
+///   throws  UserError: 65 where it is none that a failure prints, such as for types that do not
+///           follow from the operands; 4 when it is too large
+void check_case(const FuzzCase& given);
 
 /// The tensor of an input in a step, or the first value of a filled variable. It is sampled by the
 /// seed of the case and the name, so that it does not change when other parts of the case are
@@ -84,6 +88,7 @@ struct CaseFailure {
   Stage stage = Stage::kCompare;
   std::string text;   // of a comparison: op, placement, element, both values and the tolerance
   std::string value;  // of a comparison: the value that differs
+  bool out_of_memory = false;  // it ran out of memory, which says nothing about the case
 };
 
 /// Planted faults, for tests that show that they are found.

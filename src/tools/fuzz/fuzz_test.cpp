@@ -76,6 +76,41 @@ TEST(FuzzCase, AMalformedLineIsNamed) {
   }
 }
 
+/// The exit code and the message that refuse a case with these lines after its first ones.
+std::string refusal_of(const std::string& lines, const std::string& graph) {
+  try {
+    check_case(parse_case("seed 3\nmode exact\n" + lines + "graph\n" + graph));
+  } catch (const UserError& error) {
+    return std::to_string(static_cast<int>(error.exit_code())) + " " + error.what_happened();
+  }
+  return "";
+}
+
+TEST(FuzzCase, OneThatIsNoneIsRefusedBeforeItRuns) {
+  const std::string mesh = "mesh all x=2 at 0\n", input = "input a: f32[4]\n";
+  using testing::StartsWith;
+  EXPECT_EQ(refusal_of(mesh, input + "y = neg(a): f32[4]\n"), "");
+  EXPECT_THAT(refusal_of(mesh, input + "y = neg(a): f32[3]\n"),
+              StartsWith("65 the case has an op with other types"));
+  EXPECT_THAT(refusal_of(mesh, input + "y = compare(a, a) {relation=7}: bool[4]\n"),
+              StartsWith("65 the case has an op that is malformed"));
+  EXPECT_THAT(refusal_of(mesh, input + "y = compare(a, a) {relation=\"lt\"}: bool[00]\n"),
+              StartsWith("65 "));
+  EXPECT_THAT(refusal_of(mesh, "input a: f32[2147483648,4]\n"),
+              StartsWith("4 the case does not fit into memory"));
+  EXPECT_THAT(refusal_of(mesh + "steps -1\n", input), StartsWith("65 the case has steps -1"));
+  EXPECT_THAT(refusal_of("mesh all x=2 at 2147483647\n", input), StartsWith("65 "));
+  EXPECT_THAT(refusal_of(mesh + "fill a real nan 1\n", input), StartsWith("65 the case fills 'a'"));
+  const std::string quoted = refusal_of("mesh " + std::string(5'000'000, 'x') + "\n", input);
+  EXPECT_THAT(quoted, StartsWith("65 the case has a malformed line"));
+  EXPECT_LT(quoted.size(), 300);
+}
+
+TEST(FuzzCase, EveryRandomOneIsACase) {
+  for (uint64_t seed = 1; seed <= 50; ++seed)
+    EXPECT_NO_THROW(check_case(random_case(seed))) << seed;
+}
+
 TEST(FuzzCase, DataDependsOnTheSeedTheNameAndTheStepAlone) {
   FuzzCase one =
       parse_case("seed 5\nmesh all x=2 at 0\nfill a whole 0 9\ngraph\ninput a: f32[64]\n");

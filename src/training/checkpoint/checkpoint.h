@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <string>
 #include <vector>
 
@@ -152,9 +153,16 @@ class CheckpointFolder {
   void put_in_place(int64_t step);
   void move_latest(int64_t step);
   void remove_older(int64_t step, int keep_last);
+  /// Whether the folder of a step has a file that a checkpoint has: anything may have such a name.
+  bool is_ours(int64_t step) const;
+
+  /// The files that ranks write at the same time: a process may have hundreds of ranks, and often
+  /// not more than 1,024 open files.
+  static constexpr int kMaxWriters = 16;
 
   FileSystem& files_;
   std::filesystem::path folder_;
+  std::counting_semaphore<> turns_{kMaxWriters};
 };
 
 /// "step-00001000".

@@ -19,6 +19,18 @@ constexpr const char* kAside = ".tmp";  // being written
 constexpr const char* kReplaced = ".replaced";
 constexpr const char* kRemoving = ".removing";  // no longer whole
 
+/// A turn to have a file open.
+class Turn {
+ public:
+  explicit Turn(std::counting_semaphore<>& turns) : turns_(turns) { turns_.acquire(); }
+  ~Turn() { turns_.release(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::counting_semaphore<>& turns_;
+};
+
 /// The name of a part in the rank's file: the name of its tensor, with a number when the rank
 /// stores several boxes of it.
 std::string free_entry(const std::string& tensor,
@@ -128,6 +140,7 @@ void CheckpointFolder::store(int64_t step, Rank rank, int ranks,
   for (const auto& [entry, part] : entries)
     tensors.push_back({entry, to_file_dtype(part->dtype), part->box.shape(), part->data});
   const fs::path path = aside(step) / rank_file_name(rank);
+  const Turn turn(turns_);
   {
     const std::unique_ptr<OutputFile> file = files_.create(path);
     write_safetensors(*file, std::move(tensors), to_metadata(rank_file));
@@ -229,9 +242,8 @@ void CheckpointFolder::move_latest(int64_t step) {
 void CheckpointFolder::remove_older(int64_t step, int keep_last) {
   ensure(keep_last >= 0, "a number of checkpoints to keep");
   std::vector<int64_t> older = steps();
-  std::erase_if(older, [&](int64_t other) {
-    return other > step;
-  });  // of a run that was given up: its user removes it
+  // A later one is of a run that was given up: its user removes it.
+  std::erase_if(older, [&](int64_t other) { return other > step || !is_ours(other); });
   std::vector<int64_t> complete;
   for (int64_t other : older)
     if (damage(other, false).empty()) complete.push_back(other);
@@ -245,6 +257,13 @@ void CheckpointFolder::remove_older(int64_t step, int keep_last) {
     files_.sync_folder(folder_);
     remove_leftover(files_, removing);
   }
+}
+
+bool CheckpointFolder::is_ours(int64_t step) const {
+  return std::ranges::any_of(files_.list(path_of(step)), [](const std::string& name) {
+    return name == "index.json" || name == "state.json" || name == "plan.json" ||
+           name == "checksums.txt" || name.starts_with("shard-");
+  });
 }
 
 std::vector<int64_t> CheckpointFolder::steps() const {

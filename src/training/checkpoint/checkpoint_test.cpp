@@ -272,6 +272,18 @@ TEST_F(CheckpointOnDisk, RanksStoreAndLoadAtTheSameTime) {
   checkpoint.verify();
 }
 
+TEST(CheckpointFolder, LeavesFoldersOfOthers) {
+  SimulatedDisk disk;
+  disk.make_folder("c/step-00000001");
+  disk.make_folder("c/step-00000002");
+  write_synced(disk, "c/step-00000002/notes.txt", "of someone else");
+  for (const int64_t step : {3, 4})
+    save(disk, "c", step, {{{"w", kMatrix, whole_box(kMatrix.shape)}}}, 1);
+  EXPECT_EQ(disk.list("c"), (std::vector<std::string>{"latest", "step-00000001", "step-00000002",
+                                                      "step-00000004"}));
+  EXPECT_EQ(CheckpointFolder(disk, "c").latest(), 4);
+}
+
 TEST(Checkpoint, RefusesToCommitWhatTheRanksDidNotStore) {
   const auto commit_of = [](const Owners& owners, int ranks) {
     return message_of([&] {

@@ -69,12 +69,17 @@ void check_gradients(const ConfigTable& table, const Precision& precision) {
       ExitCode::kBadConfig);
 }
 
+constexpr KeyAlias kDtypeAliases[] = {
+    {"fp32", "f32"}, {"float32", "f32"},  {"fp16", "f16"},      {"float16", "f16"},
+    {"half", "f16"}, {"16-mixed", "f16"}, {"bfloat16", "bf16"}, {"bf16-mixed", "bf16"}};
+
 Precision read_precision(ConfigTable& table) {
   Precision precision;
-  const std::string dtype = table.choice("precision", "f32", {"f32", "bf16", "f16"});
+  const std::string dtype =
+      table.choice("precision", "f32", {"f32", "bf16", "f16"}, {}, kDtypeAliases);
   precision.dtype = parse_dtype(dtype);
-  precision.gradients =
-      parse_dtype(table.choice("gradient_precision", "f32", {"f32", "bf16", "f16"}));
+  precision.gradients = parse_dtype(
+      table.choice("gradient_precision", "f32", {"f32", "bf16", "f16"}, {}, kDtypeAliases));
   check_gradients(table, precision);
   precision.scale.initial =
       table.number("loss_scale", precision.scale.initial, kMinLossScale, kLargestLossScale);
@@ -211,7 +216,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   RunConfig& config = read.run;
   config.file = file;
   config.model = read_model_config(table.table("model"));
-  config.data = read_data_config(table.table("data"));
+  config.data = read_data_config(table.table("data"), config.model.given_vocabulary == 0);
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
   config.checkpoint = read_checkpoint(table.table("checkpoint"), config.train);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files/gzip.h"
 #include "base/random.h"
+#include "base/tensor/narrow_float.h"
 #include "base/text/text.h"
 #include "training/data/stored_name.h"
 
@@ -112,12 +113,15 @@ std::string npy_value(const std::string& file, const std::string& header, const 
 
 StoredType npy_type(const std::string& file, const std::string& text) {
   const std::pair<std::string_view, StoredType> kKnown[] = {
-      {"'<f4'", StoredType::kF32}, {"'<f8'", StoredType::kF64}, {"'<i4'", StoredType::kI32},
-      {"'<i8'", StoredType::kI64}, {"'|u1'", StoredType::kU8},  {"'<u1'", StoredType::kU8}};
+      {"'<f2'", StoredType::kF16}, {"'<f4'", StoredType::kF32}, {"'<f8'", StoredType::kF64},
+      {"'|i1'", StoredType::kI8},  {"'<i1'", StoredType::kI8},  {"'<i2'", StoredType::kI16},
+      {"'<i4'", StoredType::kI32}, {"'<i8'", StoredType::kI64}, {"'|u1'", StoredType::kU8},
+      {"'<u1'", StoredType::kU8},  {"'<u2'", StoredType::kU16}, {"'<u4'", StoredType::kU32}};
   for (const auto& [name, type] : kKnown)
     if (text == name) return type;
   refuse(file, "has elements of type " + text,
-         "little-endian '<f4', '<f8', '<i4', '<i8' and '|u1' are read",
+         "little-endian '<f2', '<f4', '<f8', '|i1', '<i2', '<i4', '<i8', '|u1', '<u2' and '<u4' "
+         "are read",
          "convert the array with numpy's astype and save it again");
 }
 
@@ -154,13 +158,13 @@ std::optional<StoredType> idx_type(uint8_t code) {
 }  // namespace
 
 std::string_view to_text(StoredType type) {
-  constexpr std::array<std::string_view, 7> kNames = {"u8",  "i8",  "i16", "i32",
-                                                      "i64", "f32", "f64"};
+  constexpr std::array<std::string_view, 10> kNames = {"u8",  "i8",  "u16", "i16", "u32",
+                                                       "i32", "i64", "f16", "f32", "f64"};
   return kNames[static_cast<size_t>(type)];
 }
 
 int64_t size_of(StoredType type) {
-  constexpr std::array<int64_t, 7> kSizes = {1, 1, 2, 4, 8, 4, 8};
+  constexpr std::array<int64_t, 10> kSizes = {1, 1, 2, 2, 4, 4, 8, 2, 4, 8};
   return kSizes[static_cast<size_t>(type)];
 }
 
@@ -179,14 +183,27 @@ int64_t StoredArray::size() const {
   return std::accumulate(shape_.begin(), shape_.end(), int64_t{1}, std::multiplies<>());
 }
 
+std::string StoredArray::place_text(int64_t index) const {
+  if (shape_.size() < 2) return fmt::format("index {}", index);
+  std::vector<int64_t> place(shape_.size());
+  for (size_t dim = shape_.size(); dim-- > 0; index /= shape_[dim])
+    place[dim] = index % shape_[dim];
+  return "index " + shape_text(place);
+}
+
 double StoredArray::at(int64_t index) const {
-  const char* place = bytes_.data() + offset_of(index);
+  const char* place = bytes_.data() + offset_ + index * size_of(type_);
   switch (type_) {
     case StoredType::kU8: return static_cast<uint8_t>(*place);
     case StoredType::kI8: return static_cast<int8_t>(*place);
+    case StoredType::kU16: return element<uint16_t>(place, big_endian_);
     case StoredType::kI16: return element<int16_t>(place, big_endian_);
+    case StoredType::kU32: return element<uint32_t>(place, big_endian_);
     case StoredType::kI32: return element<int32_t>(place, big_endian_);
     case StoredType::kI64: return element<int64_t>(place, big_endian_);
+    case StoredType::kF16:
+      return to_float(
+          Float16::of_bits(static_cast<uint16_t>(element<uint16_t>(place, big_endian_))));
     case StoredType::kF32: return element<float>(place, big_endian_);
     case StoredType::kF64: return element<double>(place, big_endian_);
   }

@@ -11,7 +11,7 @@
 namespace tessera {
 
 /// The supported types of elements.
-enum class StoredType { kU8, kI8, kI16, kI32, kI64, kF32, kF64 };
+enum class StoredType { kU8, kI8, kU16, kI16, kU32, kI32, kI64, kF16, kF32, kF64 };
 std::string_view to_text(StoredType type);  // "u8", "f64", ...
 int64_t size_of(StoredType type);
 
@@ -24,15 +24,13 @@ class StoredArray {
 
   const std::string& file() const { return file_; }
   StoredType type() const { return type_; }
-  bool is_whole() const { return type_ != StoredType::kF32 && type_ != StoredType::kF64; }
+  bool is_whole() const { return type_ < StoredType::kF16; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t size() const;
   /// Element `index` in row-major order.
   double at(int64_t index) const;
-  /// The offset of the element in the file.
-  int64_t offset_of(int64_t index) const {
-    return static_cast<int64_t>(offset_) + index * size_of(type_);
-  }
+  /// Where an element is, for messages: "index 50", or "index [0,2,1]" of several dims.
+  std::string place_text(int64_t index) const;
   uint64_t fingerprint() const;
 
  private:
@@ -48,7 +46,7 @@ class StoredArray {
 ///   source  yann.lecun.com/exdb/mnist, "the IDX file format"
 StoredArray read_idx(const std::filesystem::path& file);
 
-/// Reads versions 1 and 2 with little-endian f4, f8, i4, i8 or u1, in C order.
+/// Reads versions 1 and 2 with little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2 or u4, in C order.
 ///   throws  UserError: 66 when the file cannot be read, 65 when it is malformed, with the offset
 ///   source  numpy.lib.format, NEP 1
 StoredArray read_npy(const std::filesystem::path& file);
@@ -78,7 +76,9 @@ enum class ImageLayout {
 ///
 ///   fields   images f32[C,H,W]
 ///   throws   UserError (65) for another shape and for whole numbers that are not scaled; for
-///            kUnknown also images of 1 to 4 elements in the last dim and more in the second
+///            kUnknown also images of 1 to 4 elements in the last dim and more in the second; for
+///            numbers that are not finite in f32, with file and index
+///   time     the constructor reads all elements of numbers other than bytes
 class ImageRows : public Dataset {
  public:
   explicit ImageRows(StoredArray images, ImageLayout layout = ImageLayout::kUnknown);
@@ -91,15 +91,21 @@ class ImageRows : public Dataset {
   bool channels_last_;
 };
 
-/// Images and labels as samples; the images are those of ImageRows.
+/// The label that is not counted in a batch, and in files.
+inline constexpr int32_t kIgnoredLabel = -1;
+
+/// Images and labels as samples; the images are those of ImageRows. Labels of kIgnoredLabel and of
+/// `ignore_label` become kIgnoredLabel, which no loss counts.
 ///
 ///   fields   images f32[C,H,W], labels i32[] or i32[H,W]
 ///   classes  `classes`, or for 0 the largest label plus one
-///   throws   UserError (65) as ImageRows; for different numbers of labels and images, or labels
-///            that are not integers or outside [0, classes), with file and offset
+///   throws   UserError (65) as ImageRows; for different numbers of labels and images, labels that
+///            are not integers or outside [0, classes), with file and index, or none that is
+///            counted
 class ArrayImages : public Dataset {
  public:
-  ArrayImages(LabelledArrays arrays, int64_t classes, ImageLayout layout = ImageLayout::kUnknown);
+  ArrayImages(LabelledArrays arrays, int64_t classes, ImageLayout layout = ImageLayout::kUnknown,
+              int64_t ignore_label = kIgnoredLabel);
   int64_t samples() const override { return labels_.shape()[0]; }
   int64_t classes() const { return classes_; }
   uint64_t fingerprint() const override;
@@ -108,21 +114,31 @@ class ArrayImages : public Dataset {
  private:
   ImageRows images_;
   StoredArray labels_;
+  int64_t ignore_label_;
   int64_t classes_;
 };
 
 /// The tokens of an array of integers, row after row as one text. `vocabulary` 0 accepts any
 /// tokens.
 ///   throws  UserError (65) for elements that are not integers or outside [0, vocabulary), with the
-///           offset
+///           index
 std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary);
 
+/// Tokens, and what is to be predicted in the place of each of them.
+struct LabelledTokens {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> targets;  // kIgnoredLabel: not counted; empty: the tokens
+};
+
 /// The tokens of lines of JSON, each {"tokens": [1, 2, ...]} or [1, 2, ...], concatenated in order.
-/// Empty lines are skipped.
-///   throws  UserError: 66 when a file cannot be read; 65 for another kind of line, or a token that
-///           is not an integer or outside [0, vocabulary), with file and line
-std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files,
-                                      int64_t vocabulary);
+/// Empty lines are skipped. A table may have `labels`, one for each token: what a model predicts
+/// in its place, where kIgnoredLabel and `ignore_label` are not counted; or `mask`, 1 or true for
+/// each token that is counted.
+///   throws  UserError: 66 when a file cannot be read; 65 for another kind of line, for labels or a
+///           mask of another length, or a token or label that is not an integer or outside
+///           [0, vocabulary), with file and line
+LabelledTokens read_token_lines(const std::vector<std::filesystem::path>& files, int64_t vocabulary,
+                                int64_t ignore_label = kIgnoredLabel);
 /// The tokens of each line of one file, which is not empty.  throws  as read_token_lines
 std::vector<std::vector<int32_t>> read_token_rows(const std::filesystem::path& file,
                                                   int64_t vocabulary);

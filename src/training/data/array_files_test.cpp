@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "base/files/file.h"
@@ -154,6 +155,21 @@ TEST_F(ArrayFiles, NpyOfEveryTypeAndBothVersions) {
       ElementsAre(1LL << 40));
   EXPECT_THAT(elements(read_npy(written("e", npy("|u1", "(3,)", bytes_of({0, 1, 255}))))),
               ElementsAre(0, 1, 255));
+  EXPECT_THAT(elements(read_npy(written("g", npy("|i1", "(2,)", bytes_of({127, 255}))))),
+              ElementsAre(127, -1));
+  EXPECT_THAT(
+      elements(read_npy(written("h", npy("<i2", "(2,)", little_endian<int16_t>({-2, 258}))))),
+      ElementsAre(-2, 258));
+  EXPECT_THAT(
+      elements(read_npy(written("i", npy("<u2", "(2,)", little_endian<uint16_t>({50256, 1}))))),
+      ElementsAre(50256, 1));
+  EXPECT_THAT(
+      elements(read_npy(written("j", npy("<u4", "(1,)", little_endian<uint32_t>({4000000000u}))))),
+      ElementsAre(4000000000.0));
+  // 1.5 is 0x3e00, and 2^-24 the smallest number, 0x0001.
+  EXPECT_THAT(
+      elements(read_npy(written("k", npy("<f2", "(2,)", little_endian<uint16_t>({0x3e00, 1}))))),
+      ElementsAre(1.5, 0x1p-24));
   EXPECT_THAT(read_npy(written("f", npy("<f4", "()", little_endian<float>({4})))).shape(),
               ElementsAre());
 }
@@ -167,7 +183,8 @@ TEST_F(ArrayFiles, NpyThatIsNotRead) {
   const std::string big = written("b", npy(">f4", "(1,)", "abcd"));
   EXPECT_EQ(refusal(big, [&] { read_npy(big); }),
             "'FILE' has elements of type '>f4'\n"
-            "  why: little-endian '<f4', '<f8', '<i4', '<i8' and '|u1' are read\n"
+            "  why: little-endian '<f2', '<f4', '<f8', '|i1', '<i2', '<i4', '<i8', '|u1', '<u2' "
+            "and '<u4' are read\n"
             "  fix: convert the array with numpy's astype and save it again");
   const std::string fortran = written("c", npy("<f4", "(1,)", "abcd", 1, "True"));
   EXPECT_THAT(refusal(fortran, [&] { read_npy(fortran); }),
@@ -251,7 +268,7 @@ TEST(ArrayImages, WholeNumbersThatAreNotScaledAreRefused) {
   EXPECT_NO_THROW(images_of(StoredType::kI32, scaled));
   EXPECT_NO_THROW(images_of(StoredType::kU8, bytes_of({0, 255})));
   EXPECT_EQ(message_of([&] { images_of(StoredType::kI32, scaled + wide); }),
-            "65 'x' has the pixel 255 at offset 136 and is of i32\n"
+            "65 'x' has the pixel 255 at index [0,0,2] and is of i32\n"
             "  why: only u1 is scaled from 0 to 255 to 0 to 1; other whole numbers stay as they "
             "are, and must be within -1 and 1\n"
             "  fix: save the images as u1, or as f4 with the numbers that the model is to see");
@@ -322,17 +339,84 @@ TEST(ArrayImages, WhatDoesNotFitIsRefused) {
       message_of(
           ExitCode::kBadData,
           [] { ArrayImages({array("x", {2, 1, 1}, "ab"), array("y", {2}, bytes_of({1, 7}))}, 5); }),
-      "'y' has the label 7 at offset 1\n"
+      "'y' has the label 7 at index 1\n"
       "  why: a label is at least 0 and below 5\n"
-      "  fix: set data.classes to the number of classes, or correct the file");
+      "  fix: set data.classes to the number of classes, data.ignore_label to a label that is not "
+      "counted, or correct the file");
   EXPECT_THAT(message_of(ExitCode::kBadData,
                          [] { ArrayImages({array("x", {2}, "ab"), array("y", {2}, "ab")}, 0); }),
               HasSubstr("no images"));
 }
 
+TEST(ArrayImages, NumbersThatAreNotFiniteAreRefusedWithTheirPlace) {
+  const auto images_of = [](StoredType type, const std::string& bytes) {
+    const int64_t pixels = std::ssize(bytes) / size_of(type) / 2;
+    return ImageRows({"x", bytes, 0, type, false, {2, 1, pixels}});
+  };
+  EXPECT_EQ(message_of([&] {
+              images_of(StoredType::kF32, little_endian<float>({0, 1, 2, std::nanf("")}));
+            }),
+            "65 'x' has the number nan at index [1,0,1]\n"
+            "  why: the numbers of samples are finite in f32\n"
+            "  fix: look for the step of the preparation that makes such numbers, and save the "
+            "array again");
+  EXPECT_THAT(message_of([&] { images_of(StoredType::kF64, little_endian<double>({1e300, 0})); }),
+              HasSubstr("65 'x' has the number 1e+300 at index [0,0,0]"));
+  EXPECT_THAT(
+      message_of([&] { images_of(StoredType::kF16, little_endian<uint16_t>({0, 0xfc00})); }),
+      HasSubstr("65 'x' has the number -inf at index [1,0,0]"));
+  EXPECT_NO_THROW(images_of(StoredType::kF32, little_endian<float>({3e38f, -1})));
+}
+
+/// The labels of a batch that has all samples.
+std::vector<int32_t> labels_in(const Dataset& data) {
+  Batch batch;
+  batch.resize(data.fields(), data.samples());
+  for (int64_t sample = 0; sample < data.samples(); ++sample) data.write(sample, sample, batch);
+  const auto labels = batch.at("labels").values<int32_t>();
+  return {labels.begin(), labels.end()};
+}
+
+TEST(ArrayImages, IgnoredLabelsAreNotCounted) {
+  const auto data = [](std::initializer_list<int> labels, int64_t ignore) {
+    const StoredArray y("y", bytes_of(labels), 0, ignore == 255 ? StoredType::kU8 : StoredType::kI8,
+                        false, {std::ssize(labels)});
+    return ArrayImages({array("x", {std::ssize(labels), 1, 1}, std::string(labels.size(), 'a')), y},
+                       0, ImageLayout::kUnknown, ignore);
+  };
+  EXPECT_THAT(labels_in(data({2, -1, 0}, -1)), ElementsAre(2, -1, 0));
+  EXPECT_THAT(labels_in(data({2, -100, -1}, -100)), ElementsAre(2, -1, -1));
+  EXPECT_THAT(labels_in(data({3, 255, 0}, 255)), ElementsAre(3, -1, 0));
+  EXPECT_EQ(data({3, 255, 0}, 255).classes(), 4);
+  EXPECT_NE(data({3, -100}, -100).fingerprint(), data({3, -1}, -1).fingerprint());
+  EXPECT_THAT(message_of([&] { data({1, -100}, -1); }),
+              HasSubstr("65 'y' has the label -100 at index 1"));
+  EXPECT_THAT(message_of([&] { data({-1, -1}, -1); }),
+              HasSubstr("65 'y' has no label that is counted"));
+}
+
+TEST_F(ArrayFiles, LinesOfTokensWithLabelsOrMasks) {
+  const std::string file = written(
+      "a",
+      "[1, 2]\n{\"tokens\": [3, 4], \"labels\": [-1, 7]}\n{\"tokens\": [5], \"mask\": [0]}\n"
+      "{\"tokens\": [6, 7], \"mask\": [true, 1]}\n{\"tokens\": [8], \"labels\": [-100]}\n[9]");
+  const LabelledTokens all = read_token_lines({file}, 0, -100);
+  EXPECT_THAT(all.tokens, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_THAT(all.targets, ElementsAre(1, 2, -1, 7, -1, 6, 7, -1, 9));
+  for (const auto& [line, why] :
+       {std::pair("{\"tokens\": [1, 2], \"labels\": [1]}", "'labels' is no list of 2"),
+        {"{\"tokens\": [1], \"mask\": [2]}", "an element of 'mask' is 0 or 1"},
+        {"{\"tokens\": [1], \"mask\": [1], \"labels\": [1]}", "both 'labels' and 'mask'"},
+        {"{\"tokens\": [1], \"labels\": [-2]}", "has the label -2"}})
+    EXPECT_THAT(message_of(ExitCode::kBadData, [&] { read_token_lines({written("b", line)}, 0); }),
+                HasSubstr(why));
+}
+
 TEST_F(ArrayFiles, LinesOfTokens) {
   const std::string file = written("a", "[1, 2]\n\n{\"tokens\": [3], \"id\": \"x\"}\n[]\n[4]");
-  EXPECT_THAT(read_token_lines({file, written("b", "[5]\n")}, 0), ElementsAre(1, 2, 3, 4, 5));
+  const LabelledTokens all = read_token_lines({file, written("b", "[5]\n")}, 0);
+  EXPECT_THAT(all.tokens, ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(all.targets, ElementsAre());
 }
 
 TEST_F(ArrayFiles, LinesThatAreNoTokensAreNamed) {
@@ -340,7 +424,8 @@ TEST_F(ArrayFiles, LinesThatAreNoTokensAreNamed) {
   EXPECT_EQ(refusal(list, [&] { read_token_lines({list}, 0); }),
             "'FILE' line 2 is no line of tokens\n"
             "  why: it is neither a list nor a table with a list 'tokens'\n"
-            "  fix: write {\"tokens\": [1, 2, 3]} or [1, 2, 3] on a line of its own");
+            "  fix: write {\"tokens\": [1, 2, 3]} or [1, 2, 3] on a line of its own, or "
+            "{\"tokens\": [1, 2], \"labels\": [-1, 2]}");
   const std::string large = written("b", "[1, 9]\n");
   EXPECT_EQ(refusal(large, [&] { read_token_lines({large}, 8); }),
             "'FILE' line 1 has the token 9\n"
@@ -357,7 +442,7 @@ TEST_F(ArrayFiles, TokensOfAnArray) {
       ElementsAre(1, 2, 3, 4));
   const std::string file = written("b", npy("<i4", "(2,)", little_endian<int32_t>({1, -3})));
   EXPECT_THAT(refusal(file, [&] { tokens_of(read_npy(file), 0); }),
-              HasSubstr("'FILE' has the token -3 at offset "));
+              HasSubstr("'FILE' has the token -3 at index 1"));
   const std::string floats = written("c", npy("<f4", "(1,)", "abcd"));
   EXPECT_THAT(refusal(floats, [&] { tokens_of(read_npy(floats), 0); }),
               HasSubstr("'FILE' holds no tokens"));

@@ -8,6 +8,9 @@
 
 namespace tessera {
 
+/// What a .npy file of such an array has before its elements.
+std::string npy_header(const std::vector<int64_t>& shape);
+
 /// The bytes of a .npy file, version 1, of little-endian f4 in C order.
 ///   requires  as many values as the product of the extents of `shape`
 ///   source    numpy.lib.format, NEP 1

@@ -32,8 +32,7 @@ Successors successors_of(const std::vector<int32_t>& tokens, int vocabulary_size
 }
 
 /// Like stable_hash, but for one token at a time.
-uint64_t hash_of(const TokenSource& tokens, int64_t context, int64_t stride) {
-  uint64_t hash = stable_hash(fmt::format("{} {}", context, stride));
+uint64_t hash_of(const TokenSource& tokens, uint64_t hash) {
   for_each_block(tokens, [&](std::span<const int32_t> block) {
     for (int32_t token : block) hash = (hash ^ static_cast<uint32_t>(token)) * 0x100000001b3ULL;
   });
@@ -123,9 +122,11 @@ TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum
 TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride)
     : TextDataset(tokens_in_memory(std::move(tokens)), context, stride) {}
 
-TextDataset::TextDataset(TokenSourcePtr tokens, int64_t context, int64_t stride)
+TextDataset::TextDataset(TokenSourcePtr tokens, int64_t context, int64_t stride,
+                         TokenSourcePtr targets)
     : Dataset(token_fields(context)),
       tokens_(std::move(tokens)),
+      targets_(targets ? std::move(targets) : tokens_),
       context_(context),
       stride_(stride) {
   if (context < 1 || stride < 1)
@@ -135,6 +136,7 @@ TextDataset::TextDataset(TokenSourcePtr tokens, int64_t context, int64_t stride)
         "a sample has at least one token, and the next begins at least one later",
         "set both to 1 or more", ExitCode::kBadConfig);
   const int64_t count = tokens_->size();
+  ensure(targets_->size() == count, "each token has a target");
   if (count < context + 1)
     throw UserError(fmt::format("the text is too short for one sample: it has {} tokens", count),
                     fmt::format("a sample with a context of {} takes {} tokens: its labels are its "
@@ -148,14 +150,17 @@ int64_t TextDataset::samples() const {
 }
 
 uint64_t TextDataset::fingerprint() const {
-  std::call_once(hashed_, [&] { fingerprint_ = hash_of(*tokens_, context_, stride_); });
+  std::call_once(hashed_, [&] {
+    fingerprint_ = hash_of(*tokens_, stable_hash(fmt::format("{} {}", context_, stride_)));
+    if (targets_ != tokens_) fingerprint_ = hash_of(*targets_, fingerprint_);
+  });
   return fingerprint_;
 }
 
 void TextDataset::write(int64_t sample, int64_t row, Batch& batch) const {
   const int64_t begin = sample * stride_;
   tokens_->copy(begin, batch.row<int32_t>("tokens", row));
-  tokens_->copy(begin + 1, batch.row<int32_t>(kLabels, row));
+  targets_->copy(begin + 1, batch.row<int32_t>(kLabels, row));
 }
 
 }  // namespace tessera

@@ -35,7 +35,8 @@ int64_t held_out_count(int64_t count, double fraction, int64_t minimum);
 TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum);
 
 /// Samples of a language model. Sample i is tokens [i * stride, i * stride + context]: the inputs
-/// are all but the last, the labels all but the first.
+/// are all but the last, the labels all but the first. With `targets`, one for each token, the
+/// labels are those of all tokens but the first; one below 0 is not counted.
 ///
 ///   samples   (tokens - 1 - context) / stride + 1
 ///   fields    tokens i32[context], labels i32[context]
@@ -43,17 +44,18 @@ class TextDataset : public Dataset {
  public:
   ///   throws  UserError: 65 for fewer than context + 1 tokens, 78 when context or stride is below
   ///           1
-  TextDataset(TokenSourcePtr tokens, int64_t context, int64_t stride);
+  TextDataset(TokenSourcePtr tokens, int64_t context, int64_t stride,
+              TokenSourcePtr targets = nullptr);
   TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride);
   int64_t samples() const override;
   int64_t context() const { return context_; }
-  /// A hash of the tokens and of how they are cut.
+  /// A hash of the tokens, of their targets and of how they are cut.
   ///   time  the first call reads all tokens
   uint64_t fingerprint() const override;
   void write(int64_t sample, int64_t row, Batch& batch) const override;
 
  private:
-  TokenSourcePtr tokens_;
+  TokenSourcePtr tokens_, targets_;
   int64_t context_;
   int64_t stride_;
   mutable std::once_flag hashed_;

@@ -194,5 +194,16 @@ TEST(TextDataset, RefusesAContextOrAStrideOfNothing) {
   EXPECT_THROW(TextDataset(counting(64), 0, 8), UserError);
 }
 
+TEST(TextDataset, LabelsAreTheTargetsOfTheNextTokens) {
+  const TokenSourcePtr tokens = tokens_in_memory({1, 2, 3, 4, 5});
+  const TextDataset data(tokens, 2, 2, tokens_in_memory({1, -1, 9, -1, 5}));
+  Batch batch;
+  batch.resize(data.fields(), 2);
+  for (int64_t sample = 0; sample < 2; ++sample) data.write(sample, sample, batch);
+  EXPECT_THAT(batch.at("tokens").values<int32_t>(), testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(batch.at("labels").values<int32_t>(), testing::ElementsAre(-1, 9, -1, 5));
+  EXPECT_NE(data.fingerprint(), TextDataset(tokens, 2, 2).fingerprint());
+}
+
 }  // namespace
 }  // namespace tessera

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/files/missing_path.h"
 #include "base/text/text.h"
 #include "training/data/vocabulary.h"
 
@@ -27,7 +28,7 @@ constexpr int64_t kMapped = 64 << 10;
 constexpr size_t kMaxMappings = 30'000;
 
 [[noreturn]] void cannot_read(const fs::path& path, const std::string& why) {
-  throw UserError("cannot read text from '" + path.string() + "'", why,
+  throw UserError("cannot read text from '" + path.string() + "'", why + unexpanded_note(path),
                   "check the path and that it may be read; a relative path starts at the folder in "
                   "which the program was started",
                   ExitCode::kMissingInput);

@@ -131,9 +131,7 @@ void check_variables(const Engine& engine, const Checkpoint& checkpoint, const D
     throw UserError(
         "there is no checkpoint in '" + path.string() + "'",
         "a run writes its first one when checkpoint.every steps are done, or at its end",
-        "give a checkpoint, a folder of checkpoints, or the --out folder of a run that wrote one; "
-        "a run that never did starts "
-        "without --resume",
+        "give a checkpoint, a folder of checkpoints, or the --out folder of a run that wrote one",
         ExitCode::kMissingInput);
   throw bad_data("no checkpoint in '" + path.string() + "' is complete",
                  folder.damage(steps.back(), false),
@@ -149,6 +147,14 @@ std::string names_of(const std::vector<int64_t>& steps) {
 /// Refuses a path where nothing is, with the checkpoints that are beside it.
 ///   throws  UserError (66)
 [[noreturn]] void refuse_missing(FileSystem& files, const fs::path& path) {
+  std::error_code unknown;
+  if (fs::is_regular_file(path, unknown))
+    throw UserError("'" + path.string() + "' is a file and no checkpoint",
+                    "a checkpoint is a folder, and files of safetensors, as tessera export writes "
+                    "them, are not read",
+                    "give the --out folder of a run, or a folder such as "
+                    "RUN/checkpoints/step-00000100",
+                    ExitCode::kMissingInput);
   const fs::path whole = (path / "").parent_path(), parent = folder_of(whole);
   if (!step_of_name(whole.filename().string()))
     throw cannot_read_error(path, "there is no such folder");

@@ -87,6 +87,10 @@ Engine::Engine(Network network, TrainingSettings settings, Plan plan,
     : state_(std::make_unique<State>(std::move(network), std::move(settings), std::move(plan),
                                      std::move(data), std::move(options))) {}
 
+Engine::Engine(Network network, TrainingSettings settings, const PlanMaker& plan,
+               std::shared_ptr<const RunData> data, EngineOptions options)
+    : Engine(network, settings, plan(network, settings), std::move(data), std::move(options)) {}
+
 Engine::Engine(const RunConfig& config, Plan plan, std::shared_ptr<const RunData> data,
                EngineOptions options)
     : Engine(network_of(config.model), training_settings(config), std::move(plan), std::move(data),

@@ -2,6 +2,7 @@
 // and runs the task graphs, so it uses both the compiler and the runtime.
 #pragma once
 
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -20,6 +21,20 @@ namespace tessera {
 
 class BatchRange;
 
+/// Makes the plan of an engine for its network and its settings, as auto_plan() of
+/// training/automatic/auto_plan.h does.
+class PlanMaker {
+ public:
+  using Make = std::function<Plan(const Network&, const TrainingSettings&)>;
+  explicit PlanMaker(Make make) : make_(std::move(make)) {}
+  Plan operator()(const Network& network, const TrainingSettings& settings) const {
+    return make_(network, settings);
+  }
+
+ private:
+  Make make_;
+};
+
 /// A network on the ranks of one process, for training or only for use: the state of a run
 /// (training/engine/internal/run_state.h) and its execution under a plan
 /// (training/engine/internal/execution.h).
@@ -32,6 +47,9 @@ class Engine {
  public:
   Engine(Network network, TrainingSettings settings, Plan plan, std::shared_ptr<const RunData> data,
          EngineOptions options = {});
+  /// The same under a plan that is made for them: `Engine(network, settings, auto_plan(4), data)`.
+  Engine(Network network, TrainingSettings settings, const PlanMaker& plan,
+         std::shared_ptr<const RunData> data, EngineOptions options = {});
   /// The model of a configuration.
   ///   requires  the sizes of config.model are those of `data`: set_sizes
   Engine(const RunConfig& config, Plan plan, std::shared_ptr<const RunData> data,

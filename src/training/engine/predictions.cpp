@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "ir/models/graphs.h"
 #include "training/data/array_files.h"
+#include "training/data/npy_writer.h"
 #include "training/data/sampler.h"
 #include "training/data/stored_name.h"
 #include "training/data/token_rows.h"
@@ -39,8 +40,8 @@ void check_samples(const Engine& engine, const Dataset& samples) {
                   ExitCode::kBadData);
 }
 
-/// Appends the results of the first `rows` rows.
-void append_rows(const TensorMap& results, int64_t rows, int64_t first_row, Predictions& all) {
+/// The results of the first `rows` rows.
+Predictions first_rows(const TensorMap& results, int64_t rows, int64_t first_row) {
   const auto found = results.find("logits");
   if (found == results.end() || found->second.dtype() != DType::kF32)
     throw UserError("the network predicts no logits",
@@ -58,12 +59,9 @@ void append_rows(const TensorMap& results, int64_t rows, int64_t first_row, Pred
                     "the row has values that are not finite or very large, or training diverged",
                     "check the values of the row, counted from 0, or use an earlier checkpoint",
                     ExitCode::kDiverged);
-  if (all.shape.empty()) {
-    all.shape.assign(logits.shape().begin(), logits.shape().end());
-    all.shape.front() = 0;
-  }
-  all.shape.front() += rows;
-  all.values.insert(all.values.end(), kept.begin(), kept.end());
+  Predictions first{{logits.shape().begin(), logits.shape().end()}, {kept.begin(), kept.end()}};
+  first.shape.front() = rows;
+  return first;
 }
 
 std::string list_text(std::span<const float> values, std::span<const int64_t> shape) {
@@ -91,6 +89,18 @@ OwnSamples read_own_samples(const std::filesystem::path& file, const StoredRun& 
 }
 
 Predictions predict_all(Engine& engine, const Dataset& samples) {
+  Predictions all;
+  predict_each(engine, samples, [&](const Predictions& next) {
+    if (all.shape.empty())
+      all.shape = next.shape;
+    else
+      all.shape.front() += next.rows();
+    all.values.insert(all.values.end(), next.values.begin(), next.values.end());
+  });
+  return all;
+}
+
+void predict_each(Engine& engine, const Dataset& samples, const OnPredictions& on_rows) {
   check_samples(engine, samples);
   const int64_t batch_rows = engine.config().train.batch;
   const Sampler sampler({.samples = samples.samples(),
@@ -99,15 +109,14 @@ Predictions predict_all(Engine& engine, const Dataset& samples) {
                          .shuffle = Shuffle::kNone,
                          .tail = Tail::kPad,
                          .seed = 0});
-  Predictions all;
   Batch batch;
   const std::vector<Range> rows = engine.predicted_rows_here(batch_rows);
   for (int64_t step = 0; step < sampler.steps_per_epoch(); ++step) {
     samples.fill_rows(sampler, step, rows, batch);
     const int64_t first = step * batch_rows;
-    append_rows(engine.predict(batch), std::min(batch_rows, samples.samples() - first), first, all);
+    const int64_t count = std::min(batch_rows, samples.samples() - first);
+    on_rows(first_rows(engine.predict(batch), count, first));
   }
-  return all;
 }
 
 Predictions likeliest_classes(const Predictions& logits) {
@@ -148,6 +157,23 @@ std::string json_lines(const Predictions& predictions, PredictionKind kind) {
                         list_text(probabilities, positions));
   }
   return text;
+}
+
+PredictionFile::PredictionFile(const std::filesystem::path& path, PredictionKind kind, int64_t rows)
+    : file_(path), is_npy_(path.extension() == ".npy"), kind_(kind), rows_(rows) {}
+
+void PredictionFile::append(const Predictions& logits) {
+  const Predictions next = kind_ == PredictionKind::kClasses ? likeliest_classes(logits) : logits;
+  if (shape_.empty()) {
+    shape_ = next.shape;
+    shape_.front() = rows_;
+    if (is_npy_) file_.append(npy_header(shape_));
+  }
+  const std::span<const float> values = next.values;
+  if (is_npy_)
+    file_.append({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+  else
+    file_.append(json_lines(next, kind_));
 }
 
 }  // namespace tessera

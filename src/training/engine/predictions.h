@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "base/files/file.h"
 #include "training/engine/checkpointing.h"
 #include "training/engine/engine.h"
 
@@ -36,6 +38,10 @@ struct Predictions {
 ///           when a result is not finite
 ///   memory  the results of all samples
 Predictions predict_all(Engine& engine, const Dataset& samples);
+/// The same, batch by batch: on_rows(the next rows).
+///   memory  the results of one batch
+using OnPredictions = std::function<void(const Predictions&)>;
+void predict_each(Engine& engine, const Dataset& samples, const OnPredictions& on_rows);
 
 /// The likeliest class and its probability in the place of the logits: shape [..., 2].
 ///   source  softmax in double precision; among equal logits the lower class
@@ -46,5 +52,26 @@ enum class PredictionKind { kLogits, kClasses };
 /// lists of lists where a row has several positions. Numbers have the shortest form that parses to
 /// the same f32.
 std::string json_lines(const Predictions& predictions, PredictionKind kind);
+
+/// A file of predictions, .npy or .jsonl by its name, to which rows are appended as they are made.
+class PredictionFile {
+ public:
+  ///   rows    of the whole file
+  ///   throws  UserError (1) when the file cannot be written
+  PredictionFile(const std::filesystem::path& path, PredictionKind kind, int64_t rows);
+
+  /// Appends rows of logits, in the form of the kind.
+  void append(const Predictions& logits);
+  void finish() { file_.finish(); }
+  /// The shape of the whole, after the first rows.
+  const std::vector<int64_t>& shape() const { return shape_; }
+
+ private:
+  FileWriter file_;
+  bool is_npy_;
+  PredictionKind kind_;
+  int64_t rows_;
+  std::vector<int64_t> shape_ = {};
+};
 
 }  // namespace tessera

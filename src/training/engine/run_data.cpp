@@ -17,21 +17,27 @@ Paths paths_of(const DataConfig& config) {
 }
 
 /// Consecutive tokens, cut into samples.
+///   targets  of each token; nullptr: the tokens
 RunData cut(const TokenSourcePtr& tokens, int64_t classes, const DataConfig& config,
-            int64_t context) {
+            int64_t context, const TokenSourcePtr& targets = nullptr) {
   RunData data;
   const int64_t held = held_out_count(tokens->size(), config.held_out, context + 1);
   const int64_t middle = tokens->size() - held;
   const TokenSourcePtr train = tokens_of_range(tokens, {0, middle}),
                        held_out = tokens_of_range(tokens, {middle, tokens->size()});
+  const auto targets_in = [&](Range range) {
+    return targets ? tokens_of_range(targets, range) : nullptr;
+  };
   data.classes = classes;
-  data.baseline = BaselineLoss{"bigram_entropy", "bigram entropy of the held-out text",
-                               bigram_entropy(*held_out, static_cast<int>(classes))};
+  if (!targets)  // it is the loss of all tokens
+    data.baseline = BaselineLoss{"bigram_entropy", "bigram entropy of the held-out text",
+                                 bigram_entropy(*held_out, static_cast<int>(classes))};
   data.train_units = train->size();
   data.held_out_units = held_out->size();
   const int64_t stride = config.stride > 0 ? config.stride : context;
-  data.train = std::make_shared<const TextDataset>(train, context, stride);
-  data.held_out = std::make_shared<const TextDataset>(held_out, context, context);
+  data.train = std::make_shared<const TextDataset>(train, context, stride, targets_in({0, middle}));
+  data.held_out = std::make_shared<const TextDataset>(held_out, context, context,
+                                                      targets_in({middle, tokens->size()}));
   return data;
 }
 
@@ -65,14 +71,22 @@ RunData load_text(const DataConfig& config, const DataRequest& request) {
   return data;
 }
 
-RunData load_tokens(std::vector<int32_t> tokens, const DataConfig& config,
-                    const DataRequest& request) {
-  if (tokens.empty())
+RunData load_tokens(LabelledTokens all, const DataConfig& config, const DataRequest& request) {
+  if (all.tokens.empty())
     throw UserError("the data has no tokens", "its files are empty",
                     "set data.path to files of tokens", ExitCode::kBadData);
-  const int64_t classes =
-      config.vocabulary > 0 ? config.vocabulary : 1 + *std::ranges::max_element(tokens);
-  return cut(tokens_in_memory(std::move(tokens)), classes, config, request.context);
+  if (!all.targets.empty() && config.mask_block > 0)
+    throw UserError("the lines of tokens have labels or masks, and data.mask_block is set",
+                    "each of them says what is predicted", "remove data.mask_block, or the labels",
+                    ExitCode::kBadData);
+  int64_t classes = config.vocabulary;
+  if (classes == 0) {
+    classes = 1 + *std::ranges::max_element(all.tokens);
+    for (const int32_t target : all.targets) classes = std::max<int64_t>(classes, target + 1);
+  }
+  const TokenSourcePtr targets =
+      all.targets.empty() ? nullptr : tokens_in_memory(std::move(all.targets));
+  return cut(tokens_in_memory(std::move(all.tokens)), classes, config, request.context, targets);
 }
 
 /// Independent samples, of which the last are held out.
@@ -91,20 +105,20 @@ RunData split_samples(DatasetPtr whole, int64_t classes, const DataConfig& confi
 }
 
 RunData load_images(LabelledArrays arrays, const DataConfig& config, int64_t classes) {
-  const auto images =
-      std::make_shared<const ArrayImages>(std::move(arrays), classes, image_layout(config));
+  const auto images = std::make_shared<const ArrayImages>(
+      std::move(arrays), classes, image_layout(config), config.ignore_label);
   return split_samples(images, images->classes(), config);
 }
 
 RunData load_npy(const DataConfig& config, const DataRequest& request) {
   if (config.path.empty())
     return load_images({read_npy(config.images), read_npy(config.labels)}, config, config.classes);
-  std::vector<int32_t> tokens;
+  LabelledTokens all;
   for (const std::string& file : config.path) {
     const std::vector<int32_t> more = tokens_of(read_npy(file), config.vocabulary);
-    tokens.insert(tokens.end(), more.begin(), more.end());
+    all.tokens.insert(all.tokens.end(), more.begin(), more.end());
   }
-  return load_tokens(std::move(tokens), config, request);
+  return load_tokens(std::move(all), config, request);
 }
 
 RunData draw_markov(const DataConfig& config, const DataRequest& request) {
@@ -128,7 +142,8 @@ DrawingOptions drawing(const DataConfig& config) {
 RunData load_kind(const DataConfig& config, const DataRequest& request) {
   if (config.kind == "text") return load_text(config, request);
   if (config.kind == "jsonl")
-    return load_tokens(read_token_lines(paths_of(config), config.vocabulary), config, request);
+    return load_tokens(read_token_lines(paths_of(config), config.vocabulary, config.ignore_label),
+                       config, request);
   if (config.kind == "npy") return load_npy(config, request);
   if (config.kind == "idx")
     return load_images({read_idx(config.images), read_idx(config.labels)}, config, config.classes);
@@ -176,6 +191,17 @@ std::string field_text(const std::vector<Field>& fields) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+/// The vocabulary, where the settings give it without the data.
+std::optional<int64_t> known_vocabulary(const ModelConfig& model, const DataConfig& data) {
+  if (is_of_images(objective_of(model))) return std::nullopt;
+  if (model.given_vocabulary > 0) return model.given_vocabulary;
+  const int64_t masks = data.mask_block > 0 ? 1 : 0;
+  if (data.kind == "text" && data.tokens == "bytes") return Vocabulary::bytes().size() + masks;
+  if (data.kind == "markov") return data.states + masks;
+  const bool is_given = (data.kind == "npy" || data.kind == "jsonl") && data.vocabulary > 0;
+  return is_given ? std::optional(data.vocabulary + masks) : std::nullopt;
+}
+
 }  // namespace
 
 ImageLayout image_layout(const DataConfig& config) {
@@ -197,6 +223,7 @@ std::shared_ptr<const RunData> data_of(DatasetPtr whole, double held_out, std::s
 }
 
 RunData load_data(const DataConfig& config, const DataRequest& request) {
+  check_has_files(config, "the configuration");
   RunData data = load_named(config, request);
   data.is_text = config.kind == "text" && config.mask_block == 0;
   if (config.mask_block > 0) mask(data, config);
@@ -205,6 +232,14 @@ RunData load_data(const DataConfig& config, const DataRequest& request) {
 
 void set_sizes(ModelConfig& model, const RunData& data) {
   if (!is_of_images(objective_of(model))) {
+    if (model.given_vocabulary > 0 && model.given_vocabulary != data.classes)
+      throw UserError(
+          fmt::format("model.vocabulary = {} is not that of the data, which is {}",
+                      model.given_vocabulary, data.classes),
+          "the data of a run gives the vocabulary; the key stands for it where no data is read: in "
+          "plan, simulate and explain",
+          fmt::format("remove model.vocabulary, or set it to {}", data.classes),
+          ExitCode::kBadConfig);
     model.vocabulary = data.classes;
     return;
   }
@@ -215,10 +250,8 @@ void set_sizes(ModelConfig& model, const RunData& data) {
 }
 
 void set_sizes(ModelConfig& model, const DataConfig& data) {
-  const bool is_known =
-      data.kind == "text" && data.tokens == "bytes" && !is_of_images(objective_of(model));
-  if (is_known)
-    model.vocabulary = Vocabulary::bytes().size() + (data.mask_block > 0 ? 1 : 0);
+  if (const std::optional<int64_t> vocabulary = known_vocabulary(model, data))
+    model.vocabulary = *vocabulary;
   else
     set_sizes(model, load_data(data, {.context = model.context}));
 }

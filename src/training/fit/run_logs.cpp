@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "ir/models/graphs.h"
@@ -12,8 +14,9 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void cannot_write(const std::filesystem::path& path) {
-  throw UserError("cannot write '" + path.string() + "'", "writing failed",
+[[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
+  throw UserError("cannot write '" + path.string() + "'",
+                  error != 0 ? std::strerror(error) : "writing failed",
                   "check that the folder may be written and that the disk has room");
 }
 
@@ -28,14 +31,16 @@ double per_second(double amount, Seconds time) {
 
 }  // namespace
 
-JsonLines::JsonLines(std::filesystem::path path)
-    : path_(std::move(path)), out_(path_, std::ios::app) {
-  if (!out_) cannot_write(path_);
+JsonLines::JsonLines(std::filesystem::path path) : path_(std::move(path)) {
+  errno = 0;
+  out_.open(path_, std::ios::app);
+  if (!out_) cannot_write(path_, errno);
 }
 
 void JsonLines::append(const Document& line) {
+  errno = 0;
   out_ << to_json(line) << std::endl;
-  if (!out_) cannot_write(path_);
+  if (!out_) cannot_write(path_, errno);
 }
 
 // ---- metrics ----
@@ -57,7 +62,8 @@ void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
   line["step"] = state.step;
   line["loss"] = result.loss;
   line["learning_rate"] = shortest(result.learning_rate);
-  line["grad_norm"] = result.grad_norm;
+  line["grad_norm"] = Document();  // of a skipped step, whose gradient overflowed
+  if (std::isfinite(result.grad_norm)) line["grad_norm"] = result.grad_norm;
   line["skipped"] = skipped_ += result.skipped ? 1 : 0;
   if (result.loss_scale > 0) line["loss_scale"] = result.loss_scale;
   line["step_time_ms"] = result.time.value() * 1e3;
@@ -106,9 +112,11 @@ RankLogs::RankLogs(const std::filesystem::path& folder, const Engine& engine, in
     : every_(every) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) cannot_write(folder);
-  for (Rank rank : engine.runtime().local_ranks())
-    files_.emplace_back(folder / fmt::format("rank-{:05}.jsonl", rank));
+  if (error) cannot_write(folder, error.value());
+  for (Rank rank : engine.runtime().local_ranks()) {
+    files_.push_back(folder / fmt::format("rank-{:05}.jsonl", rank));
+    JsonLines(files_.back());  // it can be written
+  }
 }
 
 void RankLogs::append(const TrainingState& state, const std::string& event, const Document& value) {
@@ -131,7 +139,7 @@ void RankLogs::append(const TrainingState& state, const std::string& event, cons
   for (size_t i = 0; i < files_.size(); ++i) {
     line["rank"] = static_cast<int64_t>(ranks[i]);
     line["local_rank"] = static_cast<int64_t>(ranks[i]);
-    files_[i].append(line);
+    JsonLines(files_[i]).append(line);
   }
 }
 

@@ -44,7 +44,8 @@ struct DevicePeak {
 ///   evaluation  kind ("evaluation"), step, val_tokens (evaluated; val_images, ...), val_loss, and
 ///   val_ with the name of each metric of the network: val_accuracy.
 ///               When the loss is an entropy of tokens also val_perplexity, val_bits_per_byte
-///   null        what is not known: mfu and hfu without a DevicePeak; comm_exposed_ms and bubble_ms
+///   null        what is not known: grad_norm of a skipped step; mfu and hfu without a DevicePeak;
+///   comm_exposed_ms and bubble_ms
 ///               when a rank computes on an accelerator, whose streams are not measured
 ///   ranks       comm_exposed_ms (exchanges while no kernel runs) and bubble_ms (the rest of the
 ///               step without kernels) are means over the ranks of the process that writes
@@ -91,7 +92,9 @@ class RankLogs : public Callback {
  private:
   void append(const TrainingState& state, const std::string& event, const Document& value);
 
-  std::vector<JsonLines> files_;  // by index of the rank in this process
+  /// By index of the rank in this process. They are opened for each line: a process of hundreds of
+  /// ranks may not have so many files open.
+  std::vector<std::filesystem::path> files_;
   int64_t every_;
   int64_t first_step_ = 0;
   int64_t lines_ = 0;

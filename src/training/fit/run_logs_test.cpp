@@ -57,6 +57,31 @@ TEST(MetricsLog, HasALineAStepAndALineAnEvaluation) {
             result.evaluations[0].evaluation.metric("accuracy"));
 }
 
+TEST(MetricsLog, TheNormOfASkippedStepIsUnknown) {
+  const TestFolder folder;
+  RunConfig config = tiny_mlp();
+  config.train.precision.dtype = DType::kF16;
+  config.train.precision.scale.initial = 0x1p24;
+  config.model.width = 512;  // the gradients overflow
+  Engine engine(config, serial_plan(), small_text());
+  MetricsLog log(folder / "metrics.jsonl");
+  const FitResult result = fit(engine, {.steps = 1, .callbacks = {&log}});
+  ASSERT_TRUE(result.steps[0].skipped);
+  const Document line = lines_of(folder / "metrics.jsonl").at(0);
+  EXPECT_EQ(line.find("skipped")->as_int(), 1);
+  EXPECT_TRUE(line.find("grad_norm")->is_null());
+}
+
+TEST(JsonLines, AFailureSaysItsReason) {
+  const TestFolder folder;
+  try {
+    JsonLines(folder / "none" / "metrics.jsonl");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.why(), "No such file or directory");
+  }
+}
+
 TEST(MetricsLog, DividesByThePeakOfTheDevicesThatItIsGiven) {
   const TestFolder folder;
   Engine engine(tiny_mlp(), plan_of("mlp", "dp2"), small_text());

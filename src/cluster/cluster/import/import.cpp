@@ -210,7 +210,7 @@ const DevicePreset& device_preset(const MachineTopology& topology, const std::st
     const DevicePreset* preset = find_preset(name);
     if (preset) return *preset;
     const std::vector<std::string> names = preset_names();
-    const std::string close = nearest(name, names);
+    const std::string close = nearest_preset(name);
     refuse_config("no device is called '" + name + "'", "known devices are " + join(names, ", "),
                   close.empty() ? "name one of these" : "write '" + close + "'");
   }

@@ -1,6 +1,10 @@
 #include "cluster/cluster/internal/presets.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+
+#include "base/error.h"
 
 namespace tessera {
 namespace {
@@ -119,12 +123,29 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
-const DevicePreset* find_preset(std::string_view name) {
+const DevicePreset* find_preset(std::string_view called) {
+  std::string lower(called);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string_view name = lower;
   for (const Alias& alias : kAliases)
     if (alias.name == name) name = alias.preset;
   for (const DevicePreset& preset : kPresets)
     if (preset.name == name) return &preset;
   return nullptr;
+}
+
+std::string nearest_preset(std::string_view name) {
+  constexpr std::string_view kDigits = "0123456789";
+  // "8h100" lacks the x after the count.
+  name.remove_prefix(std::min(name.find_first_not_of(kDigits), name.size()));
+  const auto model = [&](std::string_view device) {
+    const size_t first = std::min(device.find_first_of(kDigits), device.size());
+    return device.substr(first, device.find_first_not_of(kDigits, first) - first);
+  };
+  std::vector<std::string> choices;
+  for (const std::string& known : preset_names())
+    if (model(known) == model(name)) choices.push_back(known);
+  return nearest(name, choices);
 }
 
 DeviceType device_of(const DevicePreset& preset) {

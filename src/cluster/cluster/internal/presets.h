@@ -29,8 +29,11 @@ struct DevicePreset {
 
 std::span<const DevicePreset> presets();
 std::vector<std::string> preset_names();
-/// nullptr for an unknown name. Former and common spellings count: "h100" is "h100-sxm".
+/// nullptr for an unknown name. Capitals, former and common spellings count: "H100" is "h100-sxm".
 const DevicePreset* find_preset(std::string_view name);
+/// The known device whose name is the most similar, "" when none is. A device with other digits is
+/// another product, so it is no suggestion: "h20" is not "h200".
+std::string nearest_preset(std::string_view name);
 
 /// The rates of a device that a data sheet states are reached in part: large products of matrices
 /// by 80%, memory by 85%.

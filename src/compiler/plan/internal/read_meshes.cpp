@@ -176,6 +176,9 @@ NamedMesh read_one_of(const ConfigTable& plan, const Document& item, const Meshe
     refuse_config(origin + ": " + position + " is not a mesh",
                   "one of several meshes has a name, its axes and its ranks",
                   "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"ranks\": [0, 1]}");
+  if (!can_name_mesh(made.name))
+    refuse_config(origin + ": '" + made.name + "' cannot name a mesh",
+                  "a name is a letter and then letters, digits or _", "call it first, last, ...");
   if (std::ranges::find(before, made.name, &NamedMesh::name) != before.end())
     refuse_config(origin + ": two meshes are called '" + made.name + "'",
                   "marks say by name to which mesh an op belongs", "give each a name of its own");

@@ -39,7 +39,9 @@ struct Lora {
 struct ModelConfig {
   std::string kind = "gpt";
   int64_t vocabulary = 256;  // number of tokens
-  int64_t classes = 10;      // number of classes of images
+  /// The vocabulary that a configuration gives, so that plans need no data; 0: the data gives it.
+  int64_t given_vocabulary = 0;
+  int64_t classes = 10;  // number of classes of images
   ImageSize image = {};
   int64_t context = 64;
   int64_t layers = 2;  // number of blocks, of each tower, or of the encoder and of the decoder each

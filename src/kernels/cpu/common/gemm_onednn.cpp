@@ -4,10 +4,8 @@
 
 #include "base/error.h"
 #include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/openmp.h"
 #include "oneapi/dnnl/dnnl.h"
-
-// From omp.h, which clang's packages do not contain.
-extern "C" void omp_set_num_threads(int);
 
 namespace tessera {
 namespace {
@@ -40,7 +38,7 @@ void gemm(const GemmShape& shape, float scale, const MatrixView& a, const Matrix
 }
 
 void use_one_thread_for_gemm() {
-  omp_set_num_threads(1);
+  set_openmp_threads(1);
 }
 
 }  // namespace tessera

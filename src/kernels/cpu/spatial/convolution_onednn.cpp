@@ -10,13 +10,10 @@
 
 #include "base/error.h"
 #include "base/tensor/tensor.h"
+#include "kernels/cpu/common/openmp.h"
 #include "kernels/cpu/common/operands.h"
 #include "kernels/cpu/spatial/convolution.h"
 #include "oneapi/dnnl/dnnl.hpp"
-
-// From omp.h, which clang's packages do not contain.
-extern "C" void omp_set_num_threads(int);
-extern "C" int omp_get_max_threads();
 
 namespace tessera {
 namespace {
@@ -30,8 +27,8 @@ constexpr auto kF32 = memory::data_type::f32;
 /// time of preparation, on any thread.
 class OneThread {
  public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread() : before_(openmp_threads()) { set_openmp_threads(1); }
+  ~OneThread() { set_openmp_threads(before_); }
   OneThread(const OneThread&) = delete;
   OneThread& operator=(const OneThread&) = delete;
 

@@ -8,10 +8,11 @@
 namespace tessera {
 
 SectionLookup::SectionLookup(const Shardings& shardings, std::string_view name) : name_(name) {
-  if (const ShardingSection* own = shardings.find(name)) add(*own, true);
+  const ShardingSection* own = shardings.find(name);
   const ShardingSection* training = shardings.find(kTrainSection);
-  if (const ShardingSection* own = shardings.find(name) ? shardings.find(name) : training)
-    kept_ = own->kept;
+  has_own_kept_ = own != nullptr;
+  if (own) add(*own, true);
+  if (const ShardingSection* keeps = own ? own : training) kept_ = keeps->kept;
   if (training && name != kTrainSection) add(*training, false);
 }
 

@@ -28,6 +28,8 @@ class SectionLookup {
   /// The ops that the section says to keep; that of the training step when there is no such
   /// section.
   std::vector<std::string> kept() const;
+  /// Does the section itself say it?
+  bool has_own_kept() const { return has_own_kept_; }
 
   const std::string& name() const { return name_; }
   /// The entries of the section itself that no caller asked for.
@@ -52,6 +54,7 @@ class SectionLookup {
 
   std::string name_;
   std::vector<std::string> kept_;  // patterns
+  bool has_own_kept_ = false;
   Entries ops_, values_, copies_;
   std::unordered_map<std::string, const std::string*> stages_;  // "a.b" exact, "a.*" and "*"
 };

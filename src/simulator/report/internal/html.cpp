@@ -83,6 +83,15 @@ std::string drawing(double width, double height, std::string_view label, const s
       width, height, escaped(label), body);
 }
 
+std::string sized_drawing(double width, double height, std::string_view label,
+                          const std::string& body) {
+  return fmt::format(
+      "<div class=\"wide\"><svg style=\"width:{0:.0f}px;min-width:{0:.0f}px\" viewBox=\"0 0 "
+      "{0:.0f} "
+      "{1:.0f}\" role=\"img\" aria-label=\"{2}\">\n{3}</svg></div>\n",
+      width, height, escaped(label), body);
+}
+
 std::string drawn(const DrawnBox& box) {
   const std::string place =
       fmt::format("<rect class=\"{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"",
@@ -91,8 +100,10 @@ std::string drawn(const DrawnBox& box) {
   return place + "><title>" + escaped(box.title) + "</title></rect>\n";
 }
 
-std::string drawn_text(double x, double y, std::string_view text, std::string_view anchor) {
-  return fmt::format("<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+std::string drawn_text(double x, double y, std::string_view text, std::string_view anchor,
+                       std::string_view style) {
+  return fmt::format("<text{} x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\">{}</text>\n",
+                     style.empty() ? "" : fmt::format(" class=\"{}\"", style), x, y, anchor,
                      escaped(text));
 }
 

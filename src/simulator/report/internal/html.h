@@ -37,11 +37,17 @@ std::string paragraph(std::string_view text);
 std::string note(std::string_view text);
 
 /// The width of the drawings of a report.
-inline constexpr double kDrawingWidth = 1000;
+/// The style sheet makes it at least kMinDrawingPixels wide,
+/// so that its letters of 13 units have 11 pixels.
+inline constexpr double kDrawingWidth = 740;
+inline constexpr double kMinDrawingPixels = 640;
 
 /// A drawing of `width` x `height` units, which is as wide as its place.
 ///   label  what it shows, for readers who do not see it
 std::string drawing(double width, double height, std::string_view label, const std::string& body);
+/// A drawing whose units are pixels.
+std::string sized_drawing(double width, double height, std::string_view label,
+                          const std::string& body);
 
 /// A box of a drawing.
 struct DrawnBox {
@@ -51,8 +57,9 @@ struct DrawnBox {
 };
 std::string drawn(const DrawnBox& box);
 ///   anchor  "start", "middle" or "end"
-std::string drawn_text(double x, double y, std::string_view text,
-                       std::string_view anchor = "start");
+///   style   a class of the style sheet: "label" on a box; "" on the page
+std::string drawn_text(double x, double y, std::string_view text, std::string_view anchor = "start",
+                       std::string_view style = "");
 
 /// Little boxes of the styles with their names.
 struct LegendEntry {

@@ -21,10 +21,12 @@ body { margin: 0 auto; padding: 1rem; max-width: 110rem; background: var(--page)
 h1, h2, h3 { overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; } h3 { font-size: 1rem;
   margin: 1.2rem 0 .4rem; }
-.plans { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr));
+.plans { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 42rem), 1fr));
   gap: 1rem; align-items: start; margin-top: 1rem; }
 article { border: 1px solid var(--line); border-radius: 6px; padding: 0 1rem 1rem; min-width: 0; }
-.wide { overflow-x: auto; } .square { max-width: 32rem; }
+.wide { overflow-x: auto; } .hint { display: none; }
+@media (max-width: 48rem) { .hint { display: block; } body { padding: .5rem; }
+  article { padding: 0 .5rem .5rem; } td.words { min-width: 14rem; } }
 table { border-collapse: collapse; font-size: .9rem; margin: .4rem 0; }
 th, td { text-align: left; padding: .15rem .8rem .15rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: break-word; }
@@ -32,9 +34,9 @@ th, td { text-align: left; padding: .15rem .8rem .15rem 0; border-bottom: 1px so
 td.number { white-space: nowrap; } td.words { min-width: 24rem; }
 th { color: var(--quiet); font-weight: 600; vertical-align: bottom; }
 pre { background: var(--box); padding: .5rem; overflow-x: auto; font-size: .8rem; }
-svg { display: block; width: 100%; min-width: 32rem; height: auto; }
-.square svg { min-width: 18rem; } svg text { fill: var(--text);
-  font-size: 13px; }
+svg { display: block; width: 100%; min-width: 640px; height: auto; }
+svg text { fill: var(--text); font-size: 13px; }
+svg text.label { paint-order: stroke; stroke: var(--page); stroke-width: 3px; }
 p { margin: .3rem 0; overflow-wrap: anywhere; } .note, .legend { color: var(--quiet);
   font-size: .85rem; }
 .legend span { margin-right: .9rem; white-space: nowrap; } .legend i { display: inline-block;

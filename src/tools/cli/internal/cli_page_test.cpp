@@ -28,6 +28,7 @@ std::string page() {
 }
 
 TEST(CliPage, IsWhatTheCommandsSay) {
+  setenv("COLUMNS", "100", 1);  // the page does not depend on a terminal
   const std::string file = std::string(TESSERA_SOURCE_DIR) + "/docs/cli.md";
   if (std::getenv("TESSERA_UPDATE_DOCS")) write_file(file, page());
   EXPECT_EQ(read_file(file), page()) << "run this test with TESSERA_UPDATE_DOCS=1";

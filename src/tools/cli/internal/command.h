@@ -36,6 +36,7 @@ struct CommandEntry {
   const char* help;
   bool in_several_processes;  // may mpirun or srun start it?
   std::unique_ptr<Command> (*make)();
+  const char* example;  // a command line
 };
 
 /// The table, in the order of the help.

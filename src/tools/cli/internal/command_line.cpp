@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "compiler/plan/plan.h"
+#include "tools/cli/internal/help_text.h"
 
 namespace tessera {
 namespace {
@@ -49,12 +50,25 @@ const CommandEntry& find_command(const std::string& name) {
                              : "did you mean 'tessera " + close + "'?");
 }
 
+/// The commands that have an option.
+std::vector<std::string> commands_with(const std::string& option) {
+  std::vector<std::string> names;
+  for (const CommandEntry& entry : commands()) {
+    OptionParser parser(entry.name, entry.help);
+    const auto command = entry.make();
+    command->describe(parser);
+    if (parser.has_option(option)) names.emplace_back(entry.name);
+  }
+  return names;
+}
+
 CommandLine parse_command(const CommandEntry& entry, std::vector<std::string> words) {
   ParsedCommand parsed{&entry, entry.make()};
-  OptionParser parser(entry.name, entry.help);
+  OptionParser parser(entry.name, entry.help, entry.example);
   parsed.command->describe(parser);
-  if (asks_for_help(words)) return parser.help();
+  if (asks_for_help(words)) return parser.help(help_width());
   parsed.command->words = words;
+  parser.tell_commands_with(commands_with);
   parser.parse(std::move(words));
   return parsed;
 }

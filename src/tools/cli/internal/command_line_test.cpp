@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iomanip>
+#include <sstream>
+
 #include "base/error.h"
 #include "tools/cli/internal/commands/explain.h"
 #include "tools/cli/internal/commands/generate.h"
@@ -123,6 +126,41 @@ TEST(CommandLine, AnUnknownWordNamesTheNearestLegalOne) {
             "tessera explain: unknown option '--passe' | did you mean '--passes'?");
 }
 
+TEST(CommandLine, AnUnlikeOptionIsNoSuggestion) {
+  EXPECT_EQ(
+      refused({"simulate", "c.toml", "--cluster", "cpu:2", "--full"}),
+      "tessera simulate: unknown option '--full' | remove it, or use another command; tessera "
+      "simulate --help lists the options here");
+  EXPECT_EQ(
+      refused({"train", "--config", "c.toml"}),
+      "tessera train: unknown option '--config' | write the file alone: tessera train my.toml");
+  EXPECT_EQ(refused({"train", "c.toml", "--verify"}),
+            "tessera train: unknown option '--verify' | did you mean '--verify-passes'?");
+}
+
+TEST(CommandLine, OutputsAreOutEverywhereAndFormerNamesStillWork) {
+  for (const char* name : {"-o", "--out", "--output"})
+    EXPECT_EQ(parsed<PredictCommand>({"predict", "r", "--data", "a", name, "b.npy"}).to, "b.npy");
+  for (const char* name : {"-o", "--out"})
+    EXPECT_EQ(parsed<TrainCommand>({"train", "c.toml", name, "r"}).out, "r");
+  EXPECT_EQ(parsed<PredictCommand>({"predict", "r", "--data", "a", "--output=b.npy"}).to, "b.npy");
+  EXPECT_TRUE(parsed<ExplainCommand>({"explain", "c.toml", "--stages"}).passes);
+  EXPECT_EQ(text_of({"predict", "--help"}).find("--output"), std::string::npos);
+}
+
+TEST(CommandLine, EachHelpHasAnExampleThatIsParsed) {
+  for (const CommandEntry& entry : commands()) {
+    EXPECT_NE(
+        text_of({entry.name, "--help"}).find(std::string("Example:\n  tessera ") + entry.name),
+        std::string::npos);
+    std::istringstream line(entry.example);
+    std::vector<std::string> words;
+    for (std::string word; line >> std::quoted(word, '\'');) words.push_back(word);
+    words.erase(words.begin());
+    EXPECT_NO_THROW(parse_command_line(words)) << entry.example;
+  }
+}
+
 TEST(CommandLine, ANumberMustBeAWholeOneInItsRange) {
   EXPECT_EQ(refused({"train", "c.toml", "--steps", "1.5"}),
             "tessera train: --steps 1.5 is not valid | write --steps 1");
@@ -201,7 +239,8 @@ TEST(CommandLine, GenerateTakesATextAndHowToSample) {
   EXPECT_EQ(refused({"generate", "r", "--prompt", "a", "--seed", "-1"}),
             "tessera generate: --seed -1 is not valid | write --seed 1");
   EXPECT_EQ(refused({"eval", "r", "--prompt", "a"}),
-            "tessera eval: unknown option '--prompt' | remove it or use one of these");
+            "tessera eval: unknown option '--prompt' | remove it, or use another command; tessera "
+            "eval --help lists the options here");
 }
 
 TEST(CommandLine, PredictTakesDataAndAFileOfAKnownFormat) {
@@ -215,6 +254,26 @@ TEST(CommandLine, PredictTakesDataAndAFileOfAKnownFormat) {
   EXPECT_EQ(refused({"predict", "r", "--data", "a", "-o", "out.csv"}),
             "'out.csv' has no ending that says its format | give a name that ends in .npy or "
             ".jsonl");
+}
+
+TEST(CommandLine, LaunchPassesOnNoWordThatStartsAnotherProgram) {
+  const std::string refusal =
+      "tessera launch cannot pass on the word ':' | leave it out; a longer text with a colon in it "
+      "is passed on";
+  EXPECT_EQ(refused({"launch", "-n", "2", "--", "train", "c.toml", ":", "-n", "1", "touch", "x"}),
+            refusal);
+  EXPECT_EQ(refused({"launch", "-n", "2", "--", "train", ":"}), refusal);
+  EXPECT_EQ(refused({"launch", "--mpirun-args=-n 1 touch x :", "--", "train", "c.toml"}), refusal);
+  EXPECT_EQ(parsed<LaunchCommand>({"launch", "--", "generate", "run", "--prompt=:"}).command.size(),
+            3u);
+}
+
+TEST(CommandLine, LaunchStartsAsManyProcessesAsAJobCanHave) {
+  EXPECT_EQ(refused({"launch", "-n", "99999999", "--", "train", "c.toml"}),
+            "tessera launch: --processes 99999999 is not valid | write as many processes as the "
+            "plan has ranks, or leave -n out");
+  EXPECT_EQ(parsed<LaunchCommand>({"launch", "-n", "65536", "--", "train", "c.toml"}).process_count,
+            65'536);
 }
 
 TEST(CommandLine, LaunchTakesACommandAfterDashes) {

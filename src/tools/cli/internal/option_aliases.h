@@ -11,4 +11,10 @@ namespace tessera {
 /// "--epochs"; "" when it is unknown, or when `legal`, the options of a command, lacks it.
 std::string option_alias(std::string_view option, const std::vector<std::string>& legal);
 
+/// Why an option of other systems does not exist, and what to do; empty for other options.
+struct ForeignOption {
+  std::string_view option, why, fix;
+};
+ForeignOption foreign_option(std::string_view option);
+
 }  // namespace tessera

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
+#include "tools/cli/internal/help_text.h"
 #include "tools/cli/internal/option_aliases.h"
 
 namespace tessera {
@@ -21,6 +22,14 @@ std::string count_text(size_t required, size_t all) {
   return fmt::format("{} or {} arguments", kNumberNames[required], kNumberNames[all]);
 }
 
+/// The most similar option; dashes do not count.
+std::string nearest_option(const std::string& word, const std::vector<std::string>& legal) {
+  std::vector<std::string> names;
+  for (const std::string& option : legal) names.push_back(option.substr(2));
+  const std::string close = nearest(word.substr(word.find_first_not_of('-')), names);
+  return close.empty() ? "" : "--" + close;
+}
+
 /// The last spelling of "-n,--processes".
 std::string long_name(const std::string& option) {
   return split_text(option, ',').back();
@@ -29,9 +38,10 @@ std::string long_name(const std::string& option) {
 }  // namespace
 
 struct OptionParser::State {
-  State(std::string command_name, const std::string& description)
+  State(std::string command_name, const std::string& description, const std::string& example)
       : command(std::move(command_name)), app(description, "tessera " + command) {
-    app.footer("Exit codes: see tessera --help");
+    app.footer((example.empty() ? "" : "Example:\n  " + example + "\n\n") +
+               "Exit codes: see tessera --help");
   }
 
   std::string arguments_text() const {
@@ -48,15 +58,18 @@ struct OptionParser::State {
   std::vector<std::string> assignment_options, flags_with_values;
   std::string rest_name;  // of the words after "--"
   std::vector<std::string>* rest = nullptr;
+  std::vector<std::pair<std::string, std::string>> former;  // names of options, and present ones
   std::vector<std::function<void()>> checks;
+  std::function<std::vector<std::string>(const std::string&)> commands_with;
 };
 
 void refuse_usage(const std::string& what, const std::string& why, const std::string& fix) {
   throw UserError(what, why, fix, ExitCode::kUsage);
 }
 
-OptionParser::OptionParser(std::string command, const std::string& description)
-    : state_(std::make_unique<State>(std::move(command), description)) {}
+OptionParser::OptionParser(std::string command, const std::string& description,
+                           const std::string& example)
+    : state_(std::make_unique<State>(std::move(command), description, example)) {}
 
 OptionParser::~OptionParser() = default;
 
@@ -83,6 +96,7 @@ void OptionParser::command_after_dashes(const std::string& name, std::vector<std
 }
 
 void OptionParser::flag(const OptionText& option, bool& target) {
+  keep_former(option);
   state_->app.add_flag(option.name, target, option.help);
 }
 
@@ -100,14 +114,29 @@ void OptionParser::value(const OptionText& option, std::function<void(const std:
 }
 
 void OptionParser::text(const OptionText& option, std::string& target) {
+  keep_former(option);
   state_->app.add_option(option.name, target, option.help)->type_name(option.type);
 }
 
 void OptionParser::text(const OptionText& option, std::optional<std::string>& target) {
+  keep_former(option);
   state_->app.add_option(option.name, target, option.help)->type_name(option.type);
 }
 
+void OptionParser::keep_former(const OptionText& option) {
+  for (const std::string& name : option.former)
+    state_->former.emplace_back(name, long_name(option.name));
+}
+
+/// Replaces former names of options by the present ones: "--to a" and "--to=a" by "--out a".
+void OptionParser::rename_former(std::vector<std::string>& words) const {
+  for (std::string& word : words)
+    for (const auto& [former, present] : state_->former)
+      if (word == former || word.starts_with(former + "=")) word.replace(0, former.size(), present);
+}
+
 void OptionParser::required_text(const OptionText& option, std::string& target) {
+  keep_former(option);
   state_->app.add_option(option.name, target, option.help)->type_name(option.type)->required();
 }
 
@@ -143,17 +172,26 @@ void OptionParser::check(std::function<void()> check) {
   state_->checks.push_back(std::move(check));
 }
 
+void OptionParser::tell_commands_with(
+    std::function<std::vector<std::string>(const std::string&)> commands) {
+  state_->commands_with = std::move(commands);
+}
+
+bool OptionParser::has_option(const std::string& option) const {
+  return option.starts_with("-") && state_->app.get_option_no_throw(option) != nullptr;
+}
+
 bool asks_for_help(const std::vector<std::string>& words) {
   const auto dashes = std::find(words.begin(), words.end(), "--");
   return std::find(words.begin(), dashes, "--help") != dashes ||
          std::find(words.begin(), dashes, "-h") != dashes;
 }
 
-std::string OptionParser::help() const {
+std::string OptionParser::help(int width) const {
   std::string text = state_->app.help();
   constexpr std::string_view kOptions = "[OPTIONS]";
   if (state_->rest) text.insert(text.find(kOptions) + kOptions.size(), " -- " + state_->rest_name);
-  return text;
+  return wrap_help(text, static_cast<int>(state_->app.get_formatter()->get_column_width()), width);
 }
 
 /// Moves the words after "--" to the variable that takes them.
@@ -228,7 +266,18 @@ void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
   for (const CLI::Option* option : state_->app.get_options())
     if (option->nonpositional()) legal.push_back("--" + option->get_lnames().front());
   const std::string alias = option_alias(first, legal);
-  const std::string close = alias.empty() ? nearest(first, legal) : alias;
+  const std::string close = alias.empty() ? nearest_option(first, legal) : alias;
+  if (const ForeignOption foreign = foreign_option(first); !foreign.option.empty())
+    refuse_usage(command + ": unknown option '" + first + "'", std::string(foreign.why),
+                 std::string(foreign.fix));
+  const std::vector<std::string> others = close.empty() && state_->commands_with
+                                              ? state_->commands_with(first)
+                                              : std::vector<std::string>();
+  if (!others.empty())
+    refuse_usage(command + ": unknown option '" + first + "'",
+                 "it is an option of tessera " + join(others, ", "),
+                 "remove it, or use another command; tessera " + state_->command +
+                     " --help lists the options here");
   refuse_usage(command + ": unknown option '" + first + "'",
                "legal options here are " + join(legal, ", "),
                close.empty() ? "remove it or use one of these" : "did you mean '" + close + "'?");
@@ -236,6 +285,7 @@ void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
 
 void OptionParser::parse(std::vector<std::string> words) {
   take_command(words);
+  rename_former(words);
   check_values_are_given(words);
   std::vector<std::string> reversed = repeat_assignment_options(words);
   std::reverse(reversed.begin(), reversed.end());  // the order that CLI11 requires

@@ -20,6 +20,8 @@ struct OptionText {
   std::string name;  // "--plan", or "-n,--processes" for two spellings of one option
   std::string type;  // "FILE"; "" for a flag
   std::string help;
+  /// Former names, which still work and are not in the help: "--to".
+  std::vector<std::string> former = {};
 };
 
 /// Reads the words of one command line into variables. The variables must outlive the parser.
@@ -30,7 +32,9 @@ struct OptionText {
 ///     parser.parse({"gpt.toml", "--ranks", "4"});
 class OptionParser {
  public:
-  OptionParser(std::string command, const std::string& description);
+  ///   example  a command line that the help shows; "" for none
+  OptionParser(std::string command, const std::string& description,
+               const std::string& example = {});
   ~OptionParser();
   OptionParser(const OptionParser&) = delete;
   OptionParser& operator=(const OptionParser&) = delete;
@@ -63,11 +67,15 @@ class OptionParser {
   /// Calls `check` after parsing. It throws through refuse_usage.
   void check(std::function<void()> check);
 
+  /// Messages about an unknown option name the commands that have it.
+  void tell_commands_with(std::function<std::vector<std::string>(const std::string&)> commands);
+  bool has_option(const std::string& option) const;
+
   ///   throws  UserError (2) for an unknown option (with the most similar legal one), or a missing
   ///           or malformed argument
   void parse(std::vector<std::string> words);
-  /// The text that `--help` prints.
-  std::string help() const;
+  /// The text that `--help` prints, in lines of at most `width` columns.
+  std::string help(int width) const;
 
  private:
   struct State;
@@ -76,6 +84,9 @@ class OptionParser {
   void value(const OptionText& option, std::function<void(const std::string&)> read);
   [[noreturn]] void refuse_number(const std::string& option, const std::string& value,
                                   const std::string& legal, const std::string& example) const;
+  /// Keeps the former names of an option.
+  void keep_former(const OptionText& option);
+  void rename_former(std::vector<std::string>& words) const;
   void take_command(std::vector<std::string>& words);
   void check_values_are_given(const std::vector<std::string>& words) const;
   std::vector<std::string> repeat_assignment_options(const std::vector<std::string>& words) const;
@@ -90,6 +101,7 @@ bool asks_for_help(const std::vector<std::string>& words);
 
 template <typename Target, typename Number>
 void OptionParser::number(const OptionText& option, Target& target, Number min) {
+  keep_former(option);
   value(option, [this, name = option.name, &target, min](const std::string& text) {
     Number number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -49,11 +49,12 @@ void add_options(OptionParser& parser, AutomaticOptions& options) {
   parser.flag({"--no-cache", "", "For --plan auto: neither use nor keep plans of the cache folder"},
               options.no_cache);
   parser.number(
-      {"--local-search", "N",
+      {"--local-search",
+       "N",
        "For --plan auto: simulate N neighbours of the best plan, each with one change, and "
-       "take the fastest"},
+       "take the fastest",
+       {"--polish"}},
       options.local_search, 1);
-  parser.number({"--polish", "N", "The former name of --local-search"}, options.local_search, 1);
   parser.number({"--measure-top", "K",
                  "For --plan auto: run the best K plans for five steps each, as threads of this "
                  "process, and take the fastest"},

@@ -11,7 +11,7 @@ namespace tessera::fuzz {
 namespace {
 
 [[noreturn]] void refuse(std::string_view line, const std::string& expected) {
-  throw UserError("the case has a malformed line: " + std::string(line), "expected " + expected,
+  throw UserError("the case has a malformed line: " + excerpt(line), "expected " + expected,
                   "write it as a failing case is printed", ExitCode::kBadData);
 }
 
@@ -30,7 +30,7 @@ Number take_number(std::string_view line, std::string_view& rest) {
   Number value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error != std::errc{} || end != word.data() + word.size())
-    refuse(line, "a number at '" + word + "'");
+    refuse(line, "a number at '" + excerpt(word) + "'");
   return value;
 }
 
@@ -62,7 +62,10 @@ NamedMesh read_mesh(std::string_view line, std::string_view& rest) {
     refuse(line, "a name, axes and the first rank: all x=2 y=2 at 0");
   const Mesh shape = parse_mesh(rest.substr(0, at));
   rest.remove_prefix(at + 4);
-  NamedMesh mesh{name, consecutive_mesh(shape, take_number<Rank>(line, rest))};
+  const Rank first = take_number<Rank>(line, rest);
+  constexpr Rank kLastFirst = 1 << 20;
+  if (first < 0 || first > kLastFirst) refuse(line, "a first rank from 0 to 1048576");
+  NamedMesh mesh{name, consecutive_mesh(shape, first)};
   while (!trim(rest).empty()) {
     const std::string word = take_word(rest);
     if (word == "of")

@@ -40,4 +40,9 @@ Launcher make_launcher(int processes, const std::vector<std::string>& arguments)
   return launcher;
 }
 
+std::vector<std::string> start_words(const std::string& program) {
+  if (program.find('=') == std::string::npos) return {program};
+  return {"sh", "-c", "exec \"$0\" \"$@\"", program};
+}
+
 }  // namespace tessera

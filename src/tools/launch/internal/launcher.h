@@ -27,4 +27,8 @@ struct LaunchedCommand {
 ///   arguments  further words for mpirun or srun
 Launcher make_launcher(int processes, const std::vector<std::string>& arguments);
 
+/// The words that start a program behind `env`, which takes a word with an equals sign for a
+/// variable: such a path is started by a shell.
+std::vector<std::string> start_words(const std::string& program);
+
 }  // namespace tessera

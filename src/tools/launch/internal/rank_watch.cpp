@@ -28,9 +28,10 @@ std::string text_of(const fs::path& file) {
 std::vector<pid_t> children_of(pid_t process) {
   std::vector<pid_t> children;
   std::error_code error;
-  for (const auto& thread :
-       fs::directory_iterator("/proc/" + std::to_string(process) + "/task", error)) {
-    std::istringstream numbers(text_of(thread.path() / "children"));
+  // The process may end while it is looked at.
+  fs::directory_iterator thread("/proc/" + std::to_string(process) + "/task", error);
+  for (; !error && thread != fs::directory_iterator(); thread.increment(error)) {
+    std::istringstream numbers(text_of(thread->path() / "children"));
     for (pid_t child = 0; numbers >> child;) children.push_back(child);
   }
   return children;

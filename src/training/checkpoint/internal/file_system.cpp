@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/files/descriptor.h"
+#include "base/files/missing_path.h"
 
 namespace tessera {
 
@@ -21,7 +22,7 @@ UserError cannot_write_error(const fs::path& path, const std::string& why) {
 }
 
 UserError cannot_read_error(const fs::path& path, const std::string& why) {
-  return {"cannot read '" + path.string() + "'", why,
+  return {"cannot read '" + path.string() + "'", why + unexpanded_note(path),
           "check the path and that the file may be read", ExitCode::kMissingInput};
 }
 

@@ -1,12 +1,14 @@
 #include "training/config/internal/data_config.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "base/error.h"
 #include "base/text/text.h"
+#include "training/data/vocabulary.h"
 
 namespace tessera {
 namespace {
@@ -34,6 +36,11 @@ const std::vector<DataKey>& keys() {
       {"layout", &DataConfig::layout, {"npy", "idx"}, 0, 0, {"auto", "nchw", "nhwc"}},
       {"vocabulary", &DataConfig::vocabulary, {"jsonl", "npy"}, 0, 1 << 24},
       {"classes", &DataConfig::classes, {"npy", "idx", "cifar"}, 0, 1 << 20},
+      {"ignore_label",
+       &DataConfig::ignore_label,
+       {"jsonl", "npy", "idx"},
+       std::numeric_limits<int32_t>::min(),
+       std::numeric_limits<int32_t>::max()},
       {"states", &DataConfig::states, {"markov"}, 2, 1024},
       {"samples", &DataConfig::samples, {"markov", "digits", "shapes"}, 2, kMaxAmount},
       {"size", &DataConfig::size, {"digits", "shapes"}, 12, 1024},
@@ -80,27 +87,25 @@ void refuse_keys_of_others(const ConfigTable& table, const DataConfig& data) {
   throw UserError(file + ": " + key + " is missing", why, fix, ExitCode::kBadConfig);
 }
 
-void check_files(const DataConfig& data, const std::string& file) {
-  const bool has_images = !data.images.empty() && !data.labels.empty();
+/// Refuses paths that the settings of a run, which are JSON, cannot hold.
+void check_names(const DataConfig& data, const std::string& file) {
+  std::vector<std::string> names = data.path;
+  names.insert(names.end(), {data.images, data.labels});
+  for (const std::string& name : names)
+    if (first_not_utf8(name))
+      throw UserError(file + ": the path '" + name + "' of data is not UTF-8",
+                      "a run stores its settings as JSON, which has no other bytes",
+                      "rename the file, or make a symbolic link to it with such a name",
+                      ExitCode::kBadConfig);
+}
+
+void check_values(const DataConfig& data, const std::string& file) {
+  check_names(data, file);
   for (const auto& [key, value] : {std::pair("images", &data.images), {"labels", &data.labels}})
     if (!data.path.empty() && !value->empty())
       throw UserError(file + ": data.path and data." + key + " are both set",
                       "data.path is of tokens, and data.images with data.labels are of images",
                       "remove data.path, or data.images and data.labels", ExitCode::kBadConfig);
-  if (data.kind == "text" && data.path.empty())
-    no_files(file, "data.path", "a run needs text to train on",
-             "set data.path to files or folders, here or by --set data.path=FOLDER");
-  if ((data.kind == "jsonl" || data.kind == "cifar") && data.path.empty())
-    no_files(file, "data.path", "data of kind " + data.kind + " is read from files",
-             "set data.path to one file or a list of them");
-  if (data.kind == "idx" && !has_images)
-    no_files(file, data.images.empty() ? "data.images" : "data.labels",
-             "images and labels are a file each",
-             "set data.images and data.labels to the two files");
-  if (data.kind == "npy" && data.path.empty() && !has_images)
-    no_files(file, "data.path, or data.images with data.labels,",
-             "an array holds tokens, or images with labels in another",
-             "set data.path to a file of tokens, or data.images and data.labels to a file each");
   if (data.mask_block == 1 || data.mask_block == 2)
     throw UserError(
         file + ": data.mask_block = " + std::to_string(data.mask_block) + " is too small",
@@ -118,13 +123,31 @@ void check_files(const DataConfig& data, const std::string& file) {
 
 }  // namespace
 
+void check_has_files(const DataConfig& data, const std::string& file) {
+  const bool has_images = !data.images.empty() && !data.labels.empty();
+  if (data.kind == "text" && data.path.empty())
+    no_files(file, "data.path", "a run needs text to train on",
+             "set data.path to files or folders, here or by --set data.path=FOLDER");
+  if ((data.kind == "jsonl" || data.kind == "cifar") && data.path.empty())
+    no_files(file, "data.path", "data of kind " + data.kind + " is read from files",
+             "set data.path to one file or a list of them");
+  if (data.kind == "idx" && !has_images)
+    no_files(file, data.images.empty() ? "data.images" : "data.labels",
+             "images and labels are a file each",
+             "set data.images and data.labels to the two files");
+  if (data.kind == "npy" && data.path.empty() && !has_images)
+    no_files(file, "data.path, or data.images with data.labels,",
+             "an array holds tokens, or images with labels in another",
+             "set data.path to a file of tokens, or data.images and data.labels to a file each");
+}
+
 const std::vector<std::string>& data_kinds() {
   static const std::vector<std::string> kKinds = {"text",  "jsonl",  "npy",    "idx",
                                                   "cifar", "markov", "digits", "shapes"};
   return kKinds;
 }
 
-DataConfig read_data_config(ConfigTable table) {
+DataConfig read_data_config(ConfigTable table, bool needs_files) {
   DataConfig data;
   data.kind = table.choice("kind", data.kind, data_kinds());
   refuse_keys_of_others(table, data);
@@ -139,7 +162,8 @@ DataConfig read_data_config(ConfigTable table) {
                                              : Shuffle::kAfterSplit;
   data.tail = table.choice("tail", "drop", {"drop", "pad"}) == "drop" ? Tail::kDrop : Tail::kPad;
   table.finish();
-  check_files(data, table.file());
+  check_values(data, table.file());
+  if (needs_files) check_has_files(data, table.file());
   return data;
 }
 

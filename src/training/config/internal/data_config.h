@@ -31,6 +31,8 @@ struct DataConfig {
   int64_t vocabulary = 0;         // jsonl, npy: number of tokens; 0: the largest token and one
   /// Number of classes. idx, npy: 0 means the largest label and one. cifar: 10 or 100; 0 means 10.
   int64_t classes = 0;
+  /// idx, npy, jsonl: a label that is not counted, beside -1.
+  int64_t ignore_label = -1;
   int64_t stride = 0;  // text, jsonl, npy: tokens from sample to sample; 0: the context
   /// For tokens: one token of each block of this size is masked and predicted; 0: the next token is
   /// predicted.
@@ -46,9 +48,13 @@ struct DataConfig {
   Tail tail = Tail::kDrop;
 };
 
+///   needs_files  false: the names of files may be missing, since nothing is read from them
 ///   throws  UserError (78) for a key that the kind does not have, a value out of range, or a
 ///           missing file name
-DataConfig read_data_config(ConfigTable table);
+DataConfig read_data_config(ConfigTable table, bool needs_files = true);
+/// Refuses data without the names of its files.
+///   throws  UserError (78)
+void check_has_files(const DataConfig& data, const std::string& file);
 /// The values of data.kind.
 const std::vector<std::string>& data_kinds();
 /// The settings of the kind in use with defaults filled in, so that read_data_config can read them.

@@ -127,6 +127,8 @@ constexpr KeyMeaning kPlanMeanings[] = {
     {"disabled_passes",
      "Optional [passes of the compiler](architecture.md#compiler-passes) that do not run",
      R"("disabled_passes": ["buckets"])"},
+    {"found", "Did a search find the plan? Then commands print no notes of its placements",
+     R"("found": true)"},
     {"mapping",
      "Device of each rank on a cluster ([mapping](mapping.md)); another cluster takes rank i to "
      "device i",

@@ -7,11 +7,27 @@
 namespace tessera {
 namespace {
 
-/// The keys of one table that belong elsewhere or have another name here.
+/// The keys of one table that belong elsewhere or have another name here, and those of what does
+/// not exist here.
 struct AliasTable {
   std::string name;
   std::vector<KeyAlias> keys;
+  std::vector<ForeignKey> foreign = {};
 };
+
+constexpr std::string_view kNoGpu =
+    "training runs on the cores of CPUs; of GPUs Tessera only plans and predicts a step, with "
+    "--cluster";
+constexpr std::string_view kVocabularyNote =
+    "only plan, simulate and explain need it, where no data is read; in a run the data gives it";
+constexpr std::string_view kNoTokenizer =
+    "texts are read as bytes or as characters; there is no other tokenizer";
+constexpr std::string_view kOwnTokens =
+    "set data.tokens to \"bytes\" or \"characters\", or write the tokens of another tokenizer to "
+    "a .npy file and set data.kind = \"npy\"";
+constexpr std::string_view kNoLogger =
+    "a run with --out DIR writes metrics.jsonl and TensorBoard events there, and nothing else";
+constexpr std::string_view kUseOut = "remove it, and give --out DIR";
 
 constexpr std::string_view kEpochNote = "an epoch has samples / train.batch steps";
 
@@ -40,6 +56,14 @@ const std::vector<KeyAlias>& outer_keys() {
   return kKeys;
 }
 
+const std::vector<ForeignKey>& outer_foreign_keys() {
+  static const std::vector<ForeignKey> kKeys = {{"device", kNoGpu, "remove it"},
+                                                {"tokenizer", kNoTokenizer, kOwnTokens},
+                                                {"wandb", kNoLogger, kUseOut},
+                                                {"logging", kNoLogger, kUseOut}};
+  return kKeys;
+}
+
 const std::vector<AliasTable>& alias_tables() {
   static const std::vector<AliasTable> kTables = {
       {"train",
@@ -60,7 +84,15 @@ const std::vector<AliasTable>& alias_tables() {
         {"optimizer", "optimizer.kind"},
         {"weight_decay", "optimizer.weight_decay"},
         {"eval_every", "train.evaluate_every"},
-        {"save_every", "checkpoint.every"}}},
+        {"dtype", "train.precision"},
+        {"mixed_precision", "train.precision"},
+        {"save_every", "checkpoint.every"}},
+       {{"device", kNoGpu, "remove it"},
+        {"devices", kNoGpu, "remove it; --ranks N is the number of ranks"},
+        {"gpus", kNoGpu, "remove it; --ranks N is the number of ranks"},
+        {"accelerator", kNoGpu, "remove it"},
+        {"wandb", kNoLogger, kUseOut},
+        {"logger", kNoLogger, kUseOut}}},
       {"optimizer",
        {{"lr", "optimizer.learning_rate"},
         {"name", "optimizer.kind"},
@@ -86,11 +118,21 @@ const std::vector<AliasTable>& alias_tables() {
         {"dim", "model.width"},
         {"block_size", "model.context"},
         {"seq_len", "model.context"},
-        {"max_seq_len", "model.context"}}},
+        {"max_seq_len", "model.context"},
+        {"vocab_size", "model.vocabulary", kVocabularyNote},
+        {"n_vocab", "model.vocabulary", kVocabularyNote}},
+       {{"device", kNoGpu, "remove it"},
+        {"tokenizer", kNoTokenizer, kOwnTokens},
+        {"experts", "there are no mixtures of experts", "remove it"},
+        {"num_experts", "there are no mixtures of experts", "remove it"}}},
       {"data",
        {{"batch_size", "train.batch", "it counts the rows of a step over all ranks"},
         {"type", "data.kind"},
-        {"seq_len", "model.context"}}},
+        {"seq_len", "model.context"},
+        {"vocab_size", "data.vocabulary"}},
+       {{"tokenizer", kNoTokenizer, kOwnTokens},
+        {"tokenizer_path", kNoTokenizer, kOwnTokens},
+        {"vocab_file", kNoTokenizer, kOwnTokens}}},
       {"checkpoint",
        {{"save_every", "checkpoint.every"},
         {"interval", "checkpoint.every"},
@@ -102,9 +144,12 @@ const std::vector<AliasTable>& alias_tables() {
 
 void refuse_key_aliases(const Document& document, const ConfigOrigin& origin) {
   ConfigTable(&document, "", origin).refuse_alias(outer_keys());
+  ConfigTable(&document, "", origin).refuse_foreign(outer_foreign_keys());
   for (const AliasTable& table : alias_tables()) {
     const Document* found = document.find(table.name);
-    if (found && found->is_table()) ConfigTable(found, table.name, origin).refuse_alias(table.keys);
+    if (!found || !found->is_table()) continue;
+    ConfigTable(found, table.name, origin).refuse_alias(table.keys);
+    ConfigTable(found, table.name, origin).refuse_foreign(table.foreign);
   }
 }
 

@@ -62,6 +62,9 @@ constexpr PageTable kTables[] = {
 
 constexpr KeyMeaning kMeanings[] = {
     {"model.kind", "Family of the model", "\"gpt\""},
+    {"model.vocabulary",
+     "Number of tokens, for `plan`, `simulate` and `explain` without data; 0: the data gives it",
+     "128256"},
     {"model.context", "Tokens of a sample", "128"},
     {"model.layers", "Layers, or blocks", "12"},
     {"model.width", "Features of a layer", "768"},
@@ -90,6 +93,7 @@ constexpr KeyMeaning kMeanings[] = {
     {"data.max_bytes", "Bytes of text that are read; 0: all", "1048576"},
     {"data.vocabulary", "Number of tokens; 0: the largest token of the data plus one", "50257"},
     {"data.classes", "Number of classes; 0: the largest label plus one, of `cifar` 10", "100"},
+    {"data.ignore_label", "Label that is not counted, beside -1", "-100"},
     {"data.states", "States of the chain", "16"},
     {"data.samples", "Generated samples, with those held out", "10000"},
     {"data.size", "Rows and columns of a generated image", "32"},
@@ -160,7 +164,9 @@ constexpr KeyMeaning kMeanings[] = {
 };
 
 std::string code(std::string_view text) {
-  return text.empty() ? "" : "`" + std::string(text) + "`";
+  if (text.empty()) return "";
+  // A row of a table is one line.
+  return "`" + join(split_text(text, '\n'), "`<br>`") + "`";
 }
 
 std::string range_of(const ReadKey& key) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <sstream>
 
 #include "base/files/file.h"
 
@@ -136,6 +137,15 @@ TEST(KeyReference, IsThePageOfTheDocumentation) {
   const std::string page = configuration_page();
   if (std::getenv("TESSERA_UPDATE_DOCS")) write_file(file, page);
   EXPECT_EQ(read_file(file), page) << "TESSERA_UPDATE_DOCS=1 writes it";
+}
+
+TEST(KeyReference, EachRowOfATableIsOneLine) {
+  std::istringstream page(configuration_page());
+  bool is_table = false;
+  for (std::string line; std::getline(page, line); is_table = line.starts_with("|")) {
+    EXPECT_FALSE(is_table && !line.empty() && !line.starts_with("|")) << line;
+    EXPECT_EQ(line.starts_with("|"), line.ends_with("|")) << line;
+  }
 }
 
 }  // namespace

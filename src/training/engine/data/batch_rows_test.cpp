@@ -6,10 +6,13 @@
 #include <mutex>
 #include <set>
 
+#include "base/files/file.h"
+#include "base/testing/test_folder.h"
 #include "runtime/comm/network.h"
 #include "runtime/comm/testing/local_transport.h"
 #include "runtime/comm/testing/transport_suite.h"
 #include "task_graph/tasks/input_rows.h"
+#include "training/data/npy_writer.h"
 #include "training/engine/predictions.h"
 #include "training/engine/testing/own_network.h"
 #include "training/engine/testing/runs.h"
@@ -158,6 +161,30 @@ void expect_rows(const Seen& seen, const std::set<int64_t>& rows) {
   EXPECT_EQ(seen.held_out, rows);
   EXPECT_EQ(seen.held_out_written, 2 * std::ssize(rows));
   EXPECT_EQ(seen.predicted, rows);
+}
+
+// Eleven rows in batches of 8: no more than a batch is in memory.
+TEST(PredictionFile, HasTheRowsAsTheyAreMade) {
+  const auto text = small_text();
+  Engine engine(tiny_gpt(), plan_of("gpt", "dp2"), text);
+  const SampleRange own(text->held_out, Range{0, 11});
+  const Predictions all = predict_all(engine, own);
+  const TestFolder folder;
+  std::vector<int64_t> rows;
+  PredictionFile npy(folder / "a.npy", PredictionKind::kLogits, 11),
+      lines(folder / "a.jsonl", PredictionKind::kClasses, 11);
+  predict_each(engine, own, [&](const Predictions& next) {
+    rows.push_back(next.rows());
+    npy.append(next);
+    lines.append(next);
+  });
+  npy.finish();
+  lines.finish();
+  EXPECT_EQ(rows, (std::vector<int64_t>{8, 3}));
+  EXPECT_EQ(npy.shape(), all.shape);
+  EXPECT_EQ(read_file(folder / "a.npy"), npy_bytes(all.values, all.shape));
+  EXPECT_EQ(read_file(folder / "a.jsonl"),
+            json_lines(likeliest_classes(all), PredictionKind::kClasses));
 }
 
 TEST(RowsOfAProcess, AreThoseOfItsRanksAndGiveTheBitsOfAllRows) {

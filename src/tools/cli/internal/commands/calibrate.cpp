@@ -109,7 +109,7 @@ void CalibrateCommand::describe(OptionParser& parser) {
                "The cluster to correct, as tessera measure writes it; default: 'detect'"},
               cluster);
   parser.required_text(
-      {"--out,-o", "FILE", "Write the corrected cluster to this file: TOML, or JSON for .json"},
+      {"-o,--out", "FILE", "Write the corrected cluster to this file: TOML, or JSON for .json"},
       out);
   parser.number({"--steps", "N", "Steps of a round; default: half a second, at least 12"}, steps,
                 int64_t{3});

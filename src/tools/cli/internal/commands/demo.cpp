@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 
+#include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
 #include "tools/cli/internal/print/text_table.h"
@@ -26,12 +27,10 @@ constexpr double kTemperature = 0.8;
 
 /// The folder of configurations: that of the sources of this program, otherwise the one beside it.
 std::filesystem::path find_configs() {
-  std::error_code unknown;
   const std::filesystem::path built(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs");
-  const std::filesystem::path beside =
-      std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() / "configs";
+  const std::filesystem::path beside = program_file().parent_path() / "configs";
   for (const auto& folder : {built, beside})
-    if (std::filesystem::exists(folder / "gpt.toml", unknown)) return folder;
+    if (path_exists(folder / "gpt.toml")) return folder;
   throw UserError(
       "the demo finds no configs/gpt.toml",
       "it looked in '" + built.string() + "' and in '" + beside.string() + "'",
@@ -129,7 +128,7 @@ std::vector<int32_t> held_out_start(const RunData& data) {
 class Demo {
  public:
   explicit Demo(const DemoCommand& command)
-      : out_(narration(command.output)), session_(open_demo(command)) {}
+      : output_(command.output), session_(open_demo(command)) {}
 
   ExitCode run(const OutputOptions& output) {
     read_text();
@@ -149,7 +148,7 @@ class Demo {
   /// Prints and flushes, so that the current activity is on the screen.
   template <typename... Values>
   void say(fmt::format_string<Values...> text, Values&&... values) {
-    out_ << fmt::format(text, std::forward<Values>(values)...) << std::flush;
+    narrate(output_, fmt::format(text, std::forward<Values>(values)...));
   }
 
   void read_text() {
@@ -249,7 +248,7 @@ class Demo {
         comparison_.agree() ? "were the serial ones up to rounding" : "WERE NOT the serial ones");
   }
 
-  std::ostream& out_;
+  OutputOptions output_;
   Session session_;
   std::shared_ptr<const RunData> data_;
   std::optional<Engine> serial_, divided_;

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
-
+#include "tools/cli/internal/print/plan/notes.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/print/progress.h"
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/internal/run/loaded_model.h"
@@ -31,9 +31,9 @@ ExitCode EvalCommand::run(Processes& processes) {
       load_data(config.data, {.context = config.model.context, .vocabulary = run.vocabulary}));
   processes.check_plan(run.plan);
   Engine engine = load_model(stored, run, data, processes.connect(liveness.deadline()));
-  std::cerr << fmt::format("eval {}: step {}, {}\n", stored.folder().string(), stored.step(),
-                           plan_summary(engine.plan()))
-            << left_out_note(config.data, *data);
+  tell(fmt::format("eval {}: step {}, {}\n", stored.folder().string(), stored.step(),
+                   plan_summary(engine.plan())) +
+       left_out_note(config.data, *data) + notes_summary(notes_for_user(engine)));
   EvaluationProgress progress;
   const Engine::Evaluation result =
       engine.evaluate(config.train.evaluate_batches,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <set>
 
@@ -13,10 +12,12 @@
 #include "compiler/lower/redundant_work.h"
 #include "tools/cli/internal/print/plan/explain_choice.h"
 #include "tools/cli/internal/print/plan/explain_name.h"
+#include "tools/cli/internal/print/plan/mark_effects.h"
 #include "tools/cli/internal/print/plan/notes.h"
 #include "tools/cli/internal/print/plan/plan_comparison.h"
 #include "tools/cli/internal/print/plan/plan_numbers.h"
 #include "tools/cli/internal/print/plan/summary.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/print/repeated_rows.h"
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/internal/run/automatic_plan.h"
@@ -212,13 +213,16 @@ void ExplainCommand::describe(OptionParser& parser) {
   add_options(parser, config.automatic);
   parser.optional_argument(
       "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
-  parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
-  parser.flag({"--explicit", "", "Print the plan with every placement, as a plan file"},
-              explicit_plan);
-  parser.flag({"--resolved", "", "The former name of --explicit"}, explicit_plan);
+  parser.flag({"--passes", "", "Print the output of every compiler pass", {"--stages"}}, passes);
+  parser.flag({"--marks", "",
+               "Compile the plan without each of its first marks, and print what each of them "
+               "causes: bytes sent, memory, notes"},
+              marks);
+  parser.flag(
+      {"--explicit", "", "Print the plan with every placement, as a plan file", {"--resolved"}},
+      explicit_plan);
   parser.flag({"--print-plan", "", "Print the plan, also that of a preset, as a plan file"},
               print_plan);
-  parser.flag({"--stages", "", "The former name of --passes"}, passes);
   parser.flag({"--full", "", "Print every tensor, placement and exchange behind the summary"},
               full);
   parser.flag(
@@ -227,7 +231,8 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.text({"--compare", "FILE|PRESET|serial",
                "Print the numbers of this plan beside those of the plan, and what differs most"},
               compare);
-  parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
+  parser.number({"--rank", "N", "Print the program of this rank, one kernel or exchange a line"},
+                rank, 0);
   add_options(parser, compilation);
   add_options(parser, output);
   parser.check([this] {
@@ -253,7 +258,7 @@ ExitCode ExplainCommand::run(Processes&) {
   if (explicit_plan || print_plan) {
     const Plan plan =
         explicit_plan ? tessera::explicit_plan(session.config, session.plan) : session.plan;
-    std::cout << to_json(to_document(plan, graph), 2) << "\n";
+    print(to_json(to_document(plan, graph), 2) + "\n");
     return ExitCode::kDone;
   }
   CompileOptions options;
@@ -264,7 +269,7 @@ ExitCode ExplainCommand::run(Processes&) {
       if (output.json)
         texts[std::string(pass)] = text;
       else
-        std::cout << "== " << pass << " ==\n" << text << "\n";
+        print("== " + std::string(pass) + " ==\n" + text + "\n");
     };
   const Compiled compiled = compile(graph, session.plan, options);
   if (rank) return explain_rank(output, compiled, *rank);
@@ -274,16 +279,17 @@ ExitCode ExplainCommand::run(Processes&) {
               explain_name_text(graph, compiled, name)};
     if (config.plan.is_automatic()) explain_choice(session.plan, result);
   } else {
-    result = explain_plan(compiled, session.plan);
+    result = explain_plan(graph, compiled, session.plan);
   }
   result.document["passes"] = passes_document(compiled.passes, texts);
   print_result(output, result.document, result.text + (passes ? times_text(compiled.passes) : ""));
   return ExitCode::kDone;
 }
 
-ExplainCommand::Result ExplainCommand::explain_plan(const Compiled& compiled,
+ExplainCommand::Result ExplainCommand::explain_plan(const Graph& graph, const Compiled& compiled,
                                                     const Plan& plan) const {
-  const PlanNumbers numbers = numbers_of(compiled, plan_summary(plan));
+  PlanNumbers numbers = numbers_of(compiled, plan_summary(plan));
+  if (plan.is_found && !is_full()) numbers.notes.clear();
   const RepeatedRows repeated = every_layer ? RepeatedRows() : RepeatedRows(compiled.graph);
   Result result{plan_document(compiled, plan, numbers), ""};
   if (compare) {
@@ -293,9 +299,16 @@ ExplainCommand::Result ExplainCommand::explain_plan(const Compiled& compiled,
     result.text = comparison_text(numbers, other, comparison, is_full() ? 0 : kComparedLines);
     return result;
   }
-  result.text = summary_text(numbers, repeated) +
-                (is_full() ? tables_text(compiled, plan, numbers, repeated)
-                           : "--full prints every tensor, placement and exchange\n");
+  result.text = summary_text(numbers, repeated);
+  if (marks) {
+    const std::vector<MarkEffect> effects = mark_effects(graph, plan);
+    result.document["marks"] = mark_effects_document(effects);
+    result.text += mark_effects_text(numbers, effects, plan.marks.size());
+  } else if (!plan.marks.empty() && !numbers.notes.empty()) {
+    result.text += "--marks prints what each mark causes\n";
+  }
+  result.text += is_full() ? tables_text(compiled, plan, numbers, repeated)
+                           : "--full prints every tensor, placement and exchange\n";
   return result;
 }
 

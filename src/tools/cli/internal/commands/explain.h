@@ -24,6 +24,7 @@ struct ExplainCommand : Command {
   bool explicit_plan = false;
   bool print_plan = false;
   bool full = false;                   // prints all tables after the summary
+  bool marks = false;                  // what each mark causes
   bool every_layer = false;            // the same, without joining the lines of repeated layers
   std::optional<std::string> compare;  // another plan: a file, "serial" or a preset
 
@@ -33,7 +34,7 @@ struct ExplainCommand : Command {
     std::string text;
   };
   bool is_full() const { return full || every_layer; }
-  Result explain_plan(const Compiled& compiled, const Plan& plan) const;
+  Result explain_plan(const Graph& graph, const Compiled& compiled, const Plan& plan) const;
   /// Adds the price of the placement of `name` in a plan that was found.
   void explain_choice(const Plan& plan, Result& result) const;
   PlanNumbers numbers_of_compared() const;

@@ -24,7 +24,7 @@ TensorLayout layout_named(const std::string& name) {
 
 void ExportCommand::describe(OptionParser& parser) {
   parser.argument("RUN", "A run folder, a folder of checkpoints, or a checkpoint", checkpoint);
-  parser.required_text({"--to", "FILE", "The safetensors file to write"}, to);
+  parser.required_text({"-o,--out", "FILE", "The safetensors file to write", {"--to"}}, to);
   parser.text({"--layout", "LAYOUT",
                "Of linear weights: native, [in, out], or torch, [out, in]; default: native"},
               layout);

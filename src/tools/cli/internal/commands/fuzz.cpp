@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
-
+#include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/file.h"
 #include "base/text/count_text.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/session.h"
 #include "tools/fuzz/fuzz.h"
 
@@ -18,7 +18,11 @@ constexpr int64_t kCases = 2000;
 /// Runs a case from a file, in the form in which a failure prints it.
 ExitCode run_one(const std::string& file, const OutputOptions& output) {
   const fuzz::FuzzCase given = fuzz::parse_case(read_file(file));
+  fuzz::check_case(given);
   const auto failure = fuzz::run_case(given);
+  if (failure && failure->out_of_memory)
+    throw UserError("the case '" + file + "' does not fit into memory", failure->text,
+                    "make its tensors or meshes smaller", ExitCode::kOutOfMemory);
   Document document;
   document["ok"] = !failure;
   document["failure"] = failure ? Document(failure->text) : Document();
@@ -98,12 +102,11 @@ ExitCode FuzzCommand::run(Processes&) {
   options.plans = planner;
   options.seed = seed;
   options.on_failure = [](const fuzz::FuzzFinding& finding) {
-    std::cerr << fuzz::to_text(finding) << std::endl;
+    tell(fuzz::to_text(finding) + "\n");
   };
   options.on_progress = [](const fuzz::FuzzProgress& progress) {
     if (progress.cases % 10000 == 0)
-      std::cerr << fmt::format("{} cases, {} failures\n", grouped(progress.cases),
-                               progress.failures);
+      tell(fmt::format("{} cases, {} failures\n", grouped(progress.cases), progress.failures));
   };
   const fuzz::FuzzReport report = fuzz::run_cases(options);
   print_result(output, fuzz_document(report, options.seed), to_text(report, options.seed));

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
-
 #include "base/error.h"
+#include "tools/cli/internal/print/plan/notes.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/loaded_model.h"
 #include "tools/cli/internal/run/session.h"
 
@@ -68,8 +68,9 @@ ExitCode GenerateCommand::run(Processes& processes) {
   const std::vector<int32_t> prompt_tokens = data->vocabulary.encode(prompt);
   processes.check_plan(run.plan);
   Engine engine = load_model(stored, run, data, processes.connect(liveness.deadline()));
-  std::cerr << fmt::format("generate {}: step {}, {}\n", stored.folder().string(), stored.step(),
-                           plan_summary(engine.plan()));
+  tell(fmt::format("generate {}: step {}, {}\n", stored.folder().string(), stored.step(),
+                   plan_summary(engine.plan())) +
+       notes_summary(notes_for_user(engine)));
   const std::vector<int32_t> sampled = engine.text().generate(prompt_tokens, tokens, sampling);
   const std::string text = data->vocabulary.decode(sampled);
   Document document;
@@ -79,7 +80,10 @@ ExitCode GenerateCommand::run(Processes& processes) {
   document["text"] = text;
   document["tokens"] = Document::List(sampled.begin(), sampled.end());
   document["ranks"] = engine.plan().rank_count();
-  print_result(output, document, prompt + text + "\n");
+  if (output.json)
+    print_result(output, document, "");
+  else
+    print_bytes(prompt + text + "\n");
   return ExitCode::kDone;
 }
 

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <thread>
 
+#include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "base/text/shell_quote.h"
 #include "base/text/text.h"
 #include "runtime/mpi/mpi_process.h"
 #include "tools/cli/internal/command_line.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/launch/attempt.h"
 #include "training/checkpoint/checkpoint.h"
 
@@ -21,6 +22,33 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// The processes of one job at most: 64 machines with as many as one process has ranks.
+constexpr int kMaxProcesses = 65'536;
+
+std::vector<std::string> split_words(const std::vector<std::string>& texts) {
+  std::vector<std::string> words;
+  for (const std::string& text : texts)
+    for (const std::string& word : split_text(text, ' '))
+      if (!word.empty()) words.push_back(word);
+  return words;
+}
+
+/// mpirun and srun read this word as the end of one program and the begin of another, wherever it
+/// stands, and know no form that hides it.
+void check_starts_one_program(const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), ":") == words.end()) return;
+  refuse_usage("tessera launch cannot pass on the word ':'",
+               "mpirun and srun would start what follows it as another program",
+               "leave it out; a longer text with a colon in it is passed on");
+}
+
+void check_process_count(int count) {
+  if (count <= kMaxProcesses) return;
+  refuse_usage(fmt::format("tessera launch: --processes {} is not valid", count),
+               fmt::format("a job has at most {} processes", grouped(kMaxProcesses)),
+               "write as many processes as the plan has ranks, or leave -n out");
+}
+
 void check_is_complete(const LaunchCommand& launch) {
   if (launch.command.empty())
     refuse_usage("tessera launch is not told what to launch", "the command follows --",
@@ -29,6 +57,9 @@ void check_is_complete(const LaunchCommand& launch) {
     refuse_usage("tessera launch is told to launch '" + launch.command.front() + "'",
                  "it starts this program, so the words after -- begin with a command of it",
                  "leave out '" + launch.command.front() + "' after --");
+  check_starts_one_program(launch.command);
+  check_starts_one_program(split_words(launch.launcher_arguments));
+  check_process_count(launch.process_count.value_or(1));
 }
 
 /// The processes of a command without -n: one for each rank of its plan.
@@ -44,7 +75,7 @@ int ranks_of(const std::vector<std::string>& command) {
 /// The value of `--out` in the words of a command; "": none.
 std::string out_of(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--out" && i + 1 < words.size()) return words[i + 1];
+    if ((words[i] == "--out" || words[i] == "-o") && i + 1 < words.size()) return words[i + 1];
     if (words[i].starts_with("--out=")) return words[i].substr(6);
   }
   return "";
@@ -60,11 +91,7 @@ std::string prepare_next(std::vector<std::string>& words) {
   const auto step = disk.is_folder(fs::path(out) / "checkpoints")
                         ? CheckpointFolder(disk, fs::path(out) / "checkpoints").latest()
                         : std::nullopt;
-  if (!step) {
-    std::error_code ignored;
-    fs::remove(fs::path(out) / "metrics.jsonl", ignored);  // its steps are lost
-    return "from the start: there is no checkpoint yet";
-  }
+  if (!step) return "from the start: there is no checkpoint yet";
   if (std::find(words.begin(), words.end(), "--resume") == words.end())
     words.emplace_back("--resume");
   return fmt::format("from the checkpoint of step {}", *step);
@@ -84,14 +111,6 @@ ExitCode exit_code_of(const Attempt& attempt) {
   return was_lost ? ExitCode::kRankLost : static_cast<ExitCode>(attempt.code);
 }
 
-std::vector<std::string> split_words(const std::vector<std::string>& texts) {
-  std::vector<std::string> words;
-  for (const std::string& text : texts)
-    for (const std::string& word : split_text(text, ' '))
-      if (!word.empty()) words.push_back(word);
-  return words;
-}
-
 /// The part of the command line in front of the command, quoted for a shell: "launch -n 4 --".
 std::string own_words(const LaunchCommand& launch) {
   std::string text = "launch";
@@ -107,10 +126,12 @@ LaunchedCommand launched_command(const LaunchCommand& launch, int processes,
                                  const std::vector<std::string>& words) {
   LaunchedCommand launched{make_launcher(processes, split_words(launch.launcher_arguments))};
   launched.words = {"env", std::string(kLaunchVariable) + "=" + own_words(launch)};
+  std::error_code unknown;
   if (!launch.log_folder.empty())
     launched.words.push_back(std::string(kLogFolderVariable) + "=" +
-                             fs::absolute(launch.log_folder).string());
-  launched.words.push_back(fs::read_symlink("/proc/self/exe").string());
+                             fs::absolute(launch.log_folder, unknown).string());
+  for (const std::string& word : start_words(program_file().string()))
+    launched.words.push_back(word);
   launched.words.insert(launched.words.end(), words.begin(), words.end());
   launched.saves_when_stopped = words.front() == "train" && !out_of(words).empty();
   return launched;
@@ -158,16 +179,16 @@ ExitCode LaunchCommand::run(Processes&) {
   const int processes = process_count ? *process_count : ranks_of(started);
   for (int restart = 1;; ++restart) {
     const LaunchedCommand launched = launched_command(*this, processes, started);
-    if (restart == 1) std::cerr << start_text(launched.launcher, processes);
+    if (restart == 1) tell(start_text(launched.launcher, processes));
     const Attempt attempt = run_attempt(launched, signals);
     if (attempt.code > 128 && attempt.first_lost && !attempt.received_signal)
-      std::cerr << lost_text(attempt, launched.launcher.words.front());
+      tell(lost_text(attempt, launched.launcher.words.front()));
     if (restart > restarts || !is_worth_another_attempt(attempt)) {
-      std::cout << attempt.output << std::flush;
+      print_bytes(attempt.output);
       return exit_code_of(attempt);
     }
-    std::cerr << fmt::format("launch: the processes ended with code {}; restart {} of {} {}\n",
-                             attempt.code, restart, restarts, prepare_next(started));
+    tell(fmt::format("launch: the processes ended with code {}; restart {} of {} {}\n",
+                     attempt.code, restart, restarts, prepare_next(started)));
   }
 }
 

@@ -71,7 +71,7 @@ std::optional<std::filesystem::path> file_to_keep() {
 }  // namespace
 
 void MeasureCommand::describe(OptionParser& parser) {
-  parser.text({"--out,-o", "FILE", "Write the cluster to this file: TOML, or JSON for .json"}, out);
+  parser.text({"-o,--out", "FILE", "Write the cluster to this file: TOML, or JSON for .json"}, out);
   parser.flag({"--detect", "",
                "Measure nothing: only what the operating system says, with the rates of a common "
                "machine"},

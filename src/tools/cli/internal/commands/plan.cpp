@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <iostream>
 
 #include "base/files/file.h"
+#include "base/text/count_text.h"
 #include "base/threads/on_all_cores.h"
 #include "cluster/cluster/cluster_file.h"
 #include "compiler/plan/preset.h"
@@ -18,6 +18,8 @@
 #include "tools/cli/internal/print/plan/plan_search_text.h"
 #include "tools/cli/internal/print/plan/stages_text.h"
 #include "tools/cli/internal/print/plan/summary.h"
+#include "tools/cli/internal/print/print.h"
+#include "tools/cli/internal/run/automatic_plan.h"
 #include "tools/cli/internal/run/earlier_plans.h"
 #include "tools/cli/internal/run/fixed_decisions.h"
 #include "tools/cli/internal/run/measured_plans.h"
@@ -26,6 +28,18 @@
 namespace tessera {
 
 namespace {
+
+constexpr int64_t kLargeGraph = 20'000;  // ops
+
+/// A plan search compiles tens of plans, each in a time that grows with the ops.
+std::string large_note(const Graph& graph) {
+  if (std::ssize(graph.ops()) <= kLargeGraph) return "";
+  return fmt::format(
+      "note: the training step has {} ops, more than {}: a plan search takes minutes; --time-limit "
+      "S "
+      "ends it, and --fix pp=1 leaves out the search for pipelines\n",
+      grouped(std::ssize(graph.ops())), grouped(kLargeGraph));
+}
 
 /// The best plan, compiled.
 struct DescribedPlan {
@@ -46,7 +60,8 @@ DescribedPlan described(const Planned& planned, bool moves_boundaries) {
   if (best.shorter.empty()) return describe(planned.request(), best.plan, "");
   const ShorterStep& step = best.shorter.back();
   return describe({*step.graph, *planned.cluster}, step.plan,
-                  fmt::format("Of a step of {} micro-batches instead of {}:\n",
+                  fmt::format("Of a step of {} micro-batches instead of {}, whose bubble is "
+                              "smaller:\n",
                               step.plan.micro_batches, best.plan.micro_batches));
 }
 
@@ -54,10 +69,10 @@ DescribedPlan described(const Planned& planned, bool moves_boundaries) {
 
 void PlanCommand::describe(OptionParser& parser) {
   parser.argument("CONFIG", "The configuration, a TOML file", file);
-  parser.required_text({"--cluster", "FILE|LINE",
-                        "The devices and their links: a cluster file, or one line such as "
-                        "'8xa100-80g' or '4x8xh100-sxm;ib=400Gb'"},
-                       cluster);
+  parser.text({"--cluster", "FILE|LINE",
+               "The devices and their links: a cluster file, or one line such as '8xa100-80g' or "
+               "'4x8xh100-sxm;ib=400Gb'; default: this machine, as measure --keep kept it"},
+              cluster);
   parser.number({"--ranks", "N", "Use exactly N devices; default: all of the cluster"}, ranks, 1);
   parser.number({"--max-ranks", "N", "Use at most N devices: as many as are fastest"}, max_ranks,
                 1);
@@ -67,7 +82,7 @@ void PlanCommand::describe(OptionParser& parser) {
               fixed);
   parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
   parser.texts({"--compare", "FILE|PRESET", "A plan to compare with; may be repeated"}, compared);
-  parser.text({"--out,-o", "FILE", "Write the plan to this file"}, out);
+  parser.text({"-o,--out", "FILE", "Write the plan to this file"}, out);
   parser.text({"--report", "FILE",
                "Write a page of HTML: the ranking, and the plan beside the best alternatives"},
               report);
@@ -81,12 +96,13 @@ void PlanCommand::describe(OptionParser& parser) {
                "and print what it would change"},
               changes_devices);
   parser.number(
-      {"--local-search", "N",
+      {"--local-search",
+       "N",
        "Simulate N neighbours of the best plan, each with one change: the placements of a "
        "class of ops or of a value, buckets, micro-batches; default: 3 of a pipeline, "
-       "else none"},
+       "else none",
+       {"--polish"}},
       local_search, 1);
-  parser.number({"--polish", "N", "The former name of --local-search"}, local_search, 1);
   parser.number({"--measure-top", "K",
                  "Run the best K plans for five steps each on this machine, and take the fastest; "
                  "the cluster has to be cores of one machine"},
@@ -131,7 +147,7 @@ std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned) 
 EvaluationOptions PlanCommand::evaluation() const {
   using Clock = std::chrono::steady_clock;
   EvaluationOptions options;
-  options.progress = [](const std::string& name) { std::cerr << "plan: " << name << "\n"; };
+  options.progress = [](const std::string& name) { tell("plan: " + name + "\n"); };
   if (time_limit > 0)
     options.stop = [end = Clock::now() + std::chrono::duration<double>(time_limit)] {
       return Clock::now() >= end;
@@ -140,18 +156,20 @@ EvaluationOptions PlanCommand::evaluation() const {
 }
 
 ExitCode PlanCommand::run(Processes&) {
-  auto machines = std::make_shared<const Cluster>(cluster_of(cluster));
+  const auto machines = cluster_for({.cluster = cluster});
   const int count = rank_limit(*machines);
   if (out) check_can_write(*out);
   if (report) check_can_write(*report);
   const ConfigFile read = read_config_file(file, overrides.sets, count);
   const std::string& name = machines->description().name;
-  Planned planned = to_be_planned(read.run, machines, name.empty() ? cluster : name,
-                                  memory ? std::optional(read_memory(*memory)) : std::nullopt);
+  Planned planned =
+      to_be_planned(read.run, machines, name.empty() ? cluster.value_or("this machine") : name,
+                    memory ? std::optional(read_memory(*memory)) : std::nullopt);
   if (explained) check_is_named(*planned.graph, *explained);
   if (measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
   planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
   planned.local_search_trials = local_search.value_or(0);
+  tell(unrolled_note(planned.config.model) + large_note(*planned.graph));
   const EarlierPlans earlier(no_cache ? std::nullopt : cache_folder());
   find_result(planned, {compared_candidates(planned), earlier.candidates(planned)}, evaluation());
   if (measure_top) measure_best(planned, *measure_top);

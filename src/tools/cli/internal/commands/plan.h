@@ -18,7 +18,7 @@ struct PlanCommand : Command {
   std::string file;  // the configuration
   OverrideOptions overrides;
   OutputOptions output;
-  std::string cluster;  // a file or one line
+  std::optional<std::string> cluster;  // a file or one line; default: this machine
   std::optional<int> ranks, max_ranks;
   std::string fixed;  // "tp=2"
   std::optional<std::string> memory;

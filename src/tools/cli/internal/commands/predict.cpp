@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <iostream>
+#include <optional>
 
 #include "base/files/file.h"
 #include "base/text/count_text.h"
+#include "tools/cli/internal/print/plan/notes.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/loaded_model.h"
 #include "tools/cli/internal/run/session.h"
-#include "training/data/npy_writer.h"
 #include "training/engine/predictions.h"
 
 namespace tessera {
@@ -23,10 +24,13 @@ void check_ending(const std::string& file) {
                  "give a name that ends in .npy or .jsonl");
 }
 
-std::string file_text(const Predictions& predictions, bool of_classes, const std::string& file) {
-  if (std::filesystem::path(file).extension() == ".npy")
-    return npy_bytes(predictions.values, predictions.shape);
-  return json_lines(predictions, of_classes ? PredictionKind::kClasses : PredictionKind::kLogits);
+/// Which tokens have no prediction, and what to do about it.
+std::string left_out_text(const OwnSamples& own, const std::string& file, int64_t context) {
+  if (own.left_out_tokens == 0) return "";
+  return fmt::format(
+      "note: the last {} of '{}' have no prediction: the model reads rows of {} tokens, and they "
+      "fill none; with {} more at its end the file has them in a row\n",
+      counted(own.left_out_tokens, "token"), file, context, context - own.left_out_tokens);
 }
 
 /// An engine needs no data set to predict.
@@ -44,8 +48,11 @@ void PredictCommand::describe(OptionParser& parser) {
   parser.required_text(
       {"--data", "FILE", "Images in .npy or IDX; rows of tokens in .npy or .jsonl; or a text"},
       data);
-  parser.required_text(
-      {"-o,--output", "OUT", "The file to write, one row for each sample: .npy, or .jsonl"}, to);
+  parser.required_text({"-o,--out",
+                        "FILE",
+                        "The file to write, one row for each sample: .npy, or .jsonl",
+                        {"--output"}},
+                       to);
   parser.flag(
       {"--classes", "", "Write the likeliest class and its probability in place of the logits"},
       classes);
@@ -66,25 +73,30 @@ ExitCode PredictCommand::run(Processes& processes) {
   if (processes.is_leader()) check_can_write(to);
   processes.check_plan(run.plan);
   Engine engine = load_model(stored, run, no_data(run), processes.connect(liveness.deadline()));
-  std::cerr << fmt::format("predict {}: step {}, {}\n", stored.folder().string(), stored.step(),
-                           plan_summary(engine.plan()));
-  if (own.left_out_tokens > 0)
-    std::cerr << fmt::format("note: the last {} of '{}' fill no row of {} and are left out\n",
-                             counted(own.left_out_tokens, "token"), data, run.config.model.context);
-  Predictions predictions = predict_all(engine, *own.samples);
-  if (classes) predictions = likeliest_classes(predictions);
-  if (processes.is_leader()) write_file(to, file_text(predictions, classes, to));
+  tell(fmt::format("predict {}: step {}, {}\n", stored.folder().string(), stored.step(),
+                   plan_summary(engine.plan())) +
+       notes_summary(notes_for_user(engine)));
+  tell(left_out_text(own, data, run.config.model.context));
+  const int64_t rows = own.samples->samples();
+  // All processes predict, and the leader writes.
+  std::optional<PredictionFile> file;
+  if (processes.is_leader())
+    file.emplace(to, classes ? PredictionKind::kClasses : PredictionKind::kLogits, rows);
+  predict_each(engine, *own.samples, [&](const Predictions& next) {
+    if (file) file->append(next);
+  });
+  if (file) file->finish();
   Document document;
   document["checkpoint"] = stored.folder().string();
   document["step"] = stored.step();
   document["data"] = data;
   document["file"] = to;
-  document["rows"] = predictions.rows();
-  document["shape"] = Document::List(predictions.shape.begin(), predictions.shape.end());
+  document["rows"] = rows;
+  if (file) document["shape"] = Document::List(file->shape().begin(), file->shape().end());
   document["left_out_tokens"] = own.left_out_tokens;
   document["ranks"] = engine.plan().rank_count();
   print_result(output, document,
-               fmt::format("{}: {} of {}\n", to, counted(predictions.rows(), "row"),
+               fmt::format("{}: {} of {}\n", to, counted(rows, "row"),
                            classes ? "classes with probabilities" : "logits"));
   return ExitCode::kDone;
 }

@@ -9,6 +9,7 @@
 #include "ir/models/family.h"
 #include "tools/cli/internal/print/predicted_and_measured.h"
 #include "tools/cli/internal/print/prediction_text.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/measured_run.h"
 #include "tools/cli/internal/run/predicted_run.h"
 #include "training/engine/graphs.h"
@@ -43,6 +44,13 @@ struct SimulatedPlan {
 SimulatedPlan simulated(const SimulateCommand& command, const Workload& work, Plan plan,
                         const NamedCluster& machines) {
   check_fits(plan, work.graph);
+  tell(other_cluster_note(plan, machines.cluster->description(), machines.name,
+                          command.config.cost
+                              ? "; its prices are those of --cost"
+                              : "; its prices, its decisions and its step are estimated anew"));
+  if (plan.mapping && plan.mapping->cluster != machines.name)
+    tell("note: the mapping of the plan is for the cluster '" + plan.mapping->cluster +
+         "'; here rank i is on device i\n");
   if (!command.config.cost) set_cost(plan, machines);
   CompileOptions options;
   options.verify_passes = command.compilation.verify;
@@ -121,8 +129,8 @@ void SimulateCommand::describe(OptionParser& parser) {
                "Write a page of HTML: timeline, memory, communication, devices, shardings"},
               report);
   parser.texts({"--measured", "DIR",
-                "The folder of a run of this plan, which train --out has written: its steps beside "
-                "the predicted one; again for each --compare"},
+                "The --out folder of a run of this plan: its measured steps are printed beside the "
+                "predicted one; once more for each --compare"},
                measured);
   parser.check([this] {
     if (measured.size() > 1 + compared.size())

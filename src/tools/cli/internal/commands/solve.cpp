@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <iostream>
 
 #include "base/files/document.h"
 #include "base/solver/contest_file.h"
 #include "base/solver/solve.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/session.h"
 #include "tools/launch/stop_signals.h"
 
@@ -131,11 +131,11 @@ ExitCode SolveCommand::run(Processes&) {
     // Early improvements come in dozens.
     if (improvement.at.value() < last + 0.5 && improvement.cost != improvement.bound) return;
     last = improvement.at.value();
-    std::cerr << line_of(improvement) << std::endl;
+    tell(line_of(improvement) + "\n");
   };
-  std::cerr << fmt::format("{}: {} nodes, {} edges, read in {:.2f} s", file,
-                           grouped(problem.nodes()), grouped(problem.edges()), reading)
-            << std::endl;
+  tell(fmt::format("{}: {} nodes, {} edges, read in {:.2f} s", file, grouped(problem.nodes()),
+                   grouped(problem.edges()), reading) +
+       "\n");
   solver::Answer answer = solver::solve(problem, options);
   answer.to_best += Seconds(reading);
   print_result(output, answer_document(problem, answer, seconds()),

@@ -4,16 +4,17 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iostream>
 #include <optional>
 
 #include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "base/text/shell_quote.h"
-#include "compiler/lower/redundant_work.h"
+#include "simulator/step/step_text.h"
 #include "tools/cli/internal/print/plan/notes.h"
 #include "tools/cli/internal/print/predicted_and_measured.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/print/progress.h"
+#include "tools/cli/internal/run/automatic_plan.h"
 #include "tools/cli/internal/run/metrics_file.h"
 #include "tools/cli/internal/run/run_checkpoints.h"
 #include "tools/cli/internal/run/run_folder.h"
@@ -90,7 +91,7 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["stop_reason"] = optional_text(training.run.fit.stop_reason);
   document["plan"] =
       to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled()));
-  document["notes"] = to_document(notes_of(engine.compiled()));
+  document["notes"] = to_document(notes_for_user(engine));
   return document;
 }
 
@@ -153,17 +154,26 @@ std::filesystem::path trace_path(const std::string& wanted, const Engine& engine
   return fmt::format("{}.rank-{:05}", wanted, engine.runtime().local_ranks().front());
 }
 
-void restore_and_tell(Engine& engine, const Checkpoint& checkpoint) {
-  restore(engine, checkpoint);
-  std::cerr << fmt::format("resume {}: step {}\n", checkpoint.folder().string(), checkpoint.step())
-            << changed_settings_text(*checkpoint.state().find("settings"),
-                                     resolved_settings(engine.config()));
+void restore_and_tell(Engine& engine, FileSystem& disk, const TrainCommand& command,
+                      std::unique_ptr<Checkpoint>& resumed) {
+  // A run that asks for its last checkpoint continues from the last good one.
+  if (command.resume->empty())
+    restore_good(engine, disk, resumed);
+  else
+    restore(engine, *resumed);
+  const Checkpoint& checkpoint = *resumed;
+  tell(fmt::format("resume {}: step {}\n", checkpoint.folder().string(), checkpoint.step()) +
+       changed_settings_text(*checkpoint.state().find("settings"),
+                             resolved_settings(engine.config())));
+  if (!engine.own_learning_rate())
+    tell(rate_jump_note(stored_run(checkpoint).config.optimizer.schedule,
+                        engine.config().optimizer.schedule, checkpoint.step()));
   const int64_t steps = engine.config().train.steps;
   if (checkpoint.step() < steps) return;
-  std::cerr << fmt::format(
+  tell(fmt::format(
       "note: the run has {} already, and train.steps is {}: no step is left. --steps is the whole "
       "length of the run, with the steps before --resume\n",
-      counted(checkpoint.step(), "step"), steps);
+      counted(checkpoint.step(), "step"), steps));
 }
 
 /// Prepares everything that a run needs, and tells what it would do.
@@ -179,7 +189,7 @@ void tell_dry_run(const TrainCommand& command, Engine& engine, const RunData& da
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
   document["plan"] =
       to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled()));
-  document["notes"] = to_document(engine.compiled().sharded.notes);
+  document["notes"] = to_document(notes_for_user(engine));
   print_result(command.output, document,
                fmt::format("dry run          nothing is trained and nothing is written\n"
                            "would train      {} of {} under {}\n"
@@ -188,6 +198,13 @@ void tell_dry_run(const TrainCommand& command, Engine& engine, const RunData& da
                            counted(left, "step"), counted(train.batch, "row"),
                            plan_summary(engine.plan()), grouped(data.train_units), data.unit,
                            grouped(data.held_out_units), to_text(engine.runtime().peak_bytes())));
+}
+
+/// "note: 'DIR' has no checkpoint to resume from: the run begins at step 1\n"; "" otherwise.
+std::string begins_note(const TrainCommand& command, bool is_resumed) {
+  if (!command.resume || is_resumed) return "";
+  return fmt::format("note: '{}' has no checkpoint to resume from: the run begins at step 1\n",
+                     command.out);
 }
 
 /// "note: checkpoint.every is set, but without --out nothing is stored\n"; "" otherwise.
@@ -253,12 +270,38 @@ std::string hardware_note(const Plan& plan) {
   return "";
 }
 
+/// Notes of a plan that was made for another cluster, with the step that is estimated for this one.
+std::string cluster_notes(const TrainCommand& command, Engine& engine) {
+  const Plan& plan = engine.plan();
+  std::string text;
+  if (plan.mapping)
+    text += "note: the plan maps its ranks to devices of '" + plan.mapping->cluster +
+            "'; a run does not: its ranks are where they are started\n";
+  if (plan.cost.cluster.empty()) return text;
+  const auto& given = command.config.automatic.cluster;
+  const std::string here = given.value_or("this machine");
+  const auto cluster = cluster_for(command.config.automatic);
+  const std::string other = other_cluster_note(
+      plan, cluster->description(), here,
+      ": it may not be the fastest here, and what it leaves to the compiler follows other prices");
+  if (other.empty() || given) return text + other;  // with --cluster the prediction is printed
+  std::optional<PredictedRun> predicted;
+  try {
+    predicted = predict_run({engine.network(), engine.config(), engine.graph()}, plan,
+                            engine.compiled(), {cluster, here});
+  } catch (const UserError&) {  // it has too few devices, or others
+    return text + other;
+  }
+  return text + other + "note: estimated for this machine, a step takes " +
+         step_text(predicted->prediction.step) + "\n";
+}
+
 std::string start_text(const TrainCommand& command, const Engine& engine, const RunConfig& config,
                        const RunData& data) {
   return fmt::format("train {}: {} {}s, {}\n", command.config.file, grouped(data.train_units),
                      data.unit, plan_summary(engine.plan())) +
          hardware_note(engine.plan()) + left_out_note(config.data, data) +
-         notes_summary(notes_of(engine.compiled())) + not_stored_note(command, config.checkpoint);
+         notes_summary(notes_for_user(engine)) + not_stored_note(command, config.checkpoint);
 }
 
 }  // namespace
@@ -275,7 +318,7 @@ void TrainCommand::describe(OptionParser& parser) {
   add_options(parser, config.automatic);
   add_options(parser, liveness);
   parser.number({"--steps", "N", "Length of the run; default: train.steps"}, steps, int64_t{0});
-  parser.text({"--out", "DIR",
+  parser.text({"-o,--out", "DIR",
                "Folder for plan.json, config.json, metrics.jsonl, logs, TensorBoard events and "
                "checkpoints"},
               out);
@@ -321,14 +364,15 @@ ExitCode TrainCommand::run(Processes& processes) {
     signals.emplace();
     survive_lost_reader();
   }
-  if (locks && std::filesystem::exists(out)) lock.emplace(out);
+  if (locks && path_exists(out)) lock.emplace(out);
   // The leader holds the lock when the others are connected with it. Before that, another run may
   // still store and remove checkpoints, so that processes would find different ones.
   std::optional<RuntimeOptions> connected;
   if (resume || (processes.are_several() && config.plan.may_be_automatic()))
     connected = processes.connect(liveness.deadline());
   RealFileSystem disk;
-  const auto resumed = open_resumed(disk, *this);
+  auto resumed = open_resumed(disk, *this);
+  if (!resumed && !base.empty()) find_checkpoint(disk, base);  // refuses what is none
   if (processes.are_several()) share_plans(config, processes, liveness.deadline());
   Session session =
       open_session(with_steps(config, steps),
@@ -341,9 +385,10 @@ ExitCode TrainCommand::run(Processes& processes) {
                 {.runtime = connected ? *connected : processes.connect(liveness.deadline()),
                  .verify_passes = compilation.verify,
                  .initialize = !resumed});
-  std::cerr << start_text(*this, engine, session.config, *data)
-            << (out.empty() ? "" : processes.stop_signals_note());
-  if (resumed) restore_and_tell(engine, *resumed);
+  tell(start_text(*this, engine, session.config, *data) +
+       (out.empty() ? "" : processes.stop_signals_note()) + begins_note(*this, resumed != nullptr));
+  if (!config.plan.is_automatic() && processes.is_leader()) tell(cluster_notes(*this, engine));
+  if (resumed) restore_and_tell(engine, disk, *this, resumed);
   if (!resumed && !base.empty())
     load_parameters(engine, Checkpoint(disk, find_checkpoint(disk, base)));
   if (session.config.data.held_out > 0) engine.prepare_evaluation();

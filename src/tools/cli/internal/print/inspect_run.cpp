@@ -61,6 +61,25 @@ void add_metrics(const fs::path& file, Document& facts) {
   }
 }
 
+/// The checkpoint in the folder "best" of a run: the one with the least held-out loss.
+void add_best(const fs::path& run, Document& facts) {
+  const fs::path checkpoint = run_folder(run / "best" / "latest");
+  const auto state = read_document(checkpoint / "state.json");
+  if (!state) return;
+  Document& best = facts["best"];
+  best["checkpoint"] = checkpoint.string();
+  best["step"] = *state->find("step");
+  std::error_code unknown;
+  const fs::path metrics = run / "metrics.jsonl";
+  if (!fs::is_regular_file(metrics, unknown)) return;
+  for (const std::string& text : split_text(read_file(metrics), '\n')) {
+    if (trim(text).empty()) continue;
+    const Document line = parse_json(text, metrics.string());
+    const Document *step = line.find("step"), *loss = line.find("val_loss");
+    if (step && loss && *step == best["step"]) best["val_loss"] = *loss;
+  }
+}
+
 std::string number_text(const Document& facts, const std::string& key, const std::string& name) {
   const Document* value = facts.find(key);
   return value && value->is_number() ? fmt::format(", {} {:.4f}", name, value->as_double()) : "";
@@ -73,6 +92,10 @@ std::string text_of(const Document& facts) {
   text += fmt::format("steps    {} of {}{}{}\n", step ? step->as_int() : 0,
                       facts.find("steps")->as_int(), number_text(facts, "loss", "loss"),
                       number_text(facts, "val_loss", "validation loss"));
+  if (const Document* best = facts.find("best"))
+    text += fmt::format("best     {}: step {}{}\n", best->find("checkpoint")->as_string(),
+                        best->find("step")->as_int(),
+                        number_text(*best, "val_loss", "validation loss"));
   if (const Document* plan = facts.find("plan")) text += "plan     " + plan->as_string() + "\n";
   if (const Document* schedule = facts.find("schedule"))
     text += "         " + schedule->as_string() + "\n";
@@ -100,6 +123,7 @@ RunFacts run_facts(const fs::path& path) {
   facts.document["data"] = data_text(*settings->find("data"));
   facts.document["steps"] = *settings->find("train")->find("steps");
   add_metrics(folder / "metrics.jsonl", facts.document);
+  add_best(folder, facts.document);
   if (const auto stored = read_document(folder / "plan.json")) {
     Plan plan = parse_plan(*stored, (folder / "plan.json").string());
     plan.name = plan_name.empty() ? "plan" : plan_name;

@@ -10,8 +10,10 @@
 namespace tessera {
 
 struct RunFacts {
-  Document document;  // {model, data, step, steps, loss, val_loss, plan, schedule}; null: no run
-  std::string text;   // a line each; "" without a run
+  /// {model, data, step, steps, loss, val_loss, best: {checkpoint, step, val_loss}, plan,
+  /// schedule}; null: no run. `best` is there where checkpoint.keep_best kept one.
+  Document document;
+  std::string text;  // a line each; "" without a run
 };
 
 /// Of a run folder its config.json, plan.json and the last lines of metrics.jsonl; of a checkpoint

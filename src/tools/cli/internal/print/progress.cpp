@@ -9,6 +9,8 @@
 #include <iostream>
 
 #include "base/text/count_text.h"
+#include "base/text/printable.h"
+#include "tools/cli/internal/print/print.h"
 
 namespace tessera {
 namespace {
@@ -95,7 +97,7 @@ void Progress::within(double done) {
   if (is_step ? !is_worth_a_line(static_cast<int64_t>(done), steps_)
               : left_.value() == 0 || now - std::max(begin_, last_shown_) < kLinePeriod)
     return;
-  std::cerr << within_line(done, steps_, left_) + "\n";
+  tell(within_line(done, steps_, left_) + "\n");
   last_shown_ = now;
 }
 
@@ -123,21 +125,21 @@ void Progress::step(int64_t done, double loss, double grad_norm, int64_t units) 
     return;
   }
   if (!is_worth_a_line(done, steps_) && now - last_line_.time < kStepLinePeriod) return;
-  std::cerr << step_line(state) + "\n";
+  tell(step_line(state) + "\n");
   last_line_ = {now, units_};
 }
 
 void Progress::show_bar(const std::string& line, bool is_last) {
   const Clock::time_point now = now_();
   if (bar_shown_ && !is_last && now - last_shown_ < kBarPeriod) return;
-  std::cerr << "\r" + line + "\x1b[K" << std::flush;
+  std::cerr << "\r" + printable(line) + "\x1b[K" << std::flush;
   bar_shown_ = true;
   last_shown_ = now;
 }
 
 void Progress::note(const std::string& line) {
   erase_bar();
-  std::cerr << line + "\n";
+  tell(line + "\n");
 }
 
 void Progress::erase_bar() {
@@ -154,8 +156,8 @@ void EvaluationProgress::batch(int64_t done, int64_t batches) {
   last_shown_ = now;
   const double passed = std::chrono::duration<double>(now - first_end_).count();
   const Seconds left(passed / static_cast<double>(done - 1) * static_cast<double>(batches - done));
-  std::cerr << fmt::format("validation: batch {} of {}  time left: {}\n", done, batches,
-                           whole_seconds(left));
+  tell(fmt::format("validation: batch {} of {}  time left: {}\n", done, batches,
+                   whole_seconds(left)));
 }
 
 }  // namespace tessera

@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "cluster/cluster/cluster_file.h"
 #include "tools/cli/internal/print/plan/measured_text.h"
 #include "tools/cli/internal/print/plan/plan_search_text.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/earlier_plans.h"
 #include "tools/cli/internal/run/fixed_decisions.h"
 #include "tools/cli/internal/run/measured_plans.h"
@@ -24,14 +24,6 @@ void use_online_cores(ClusterDescription& description) {
   const int64_t memory = core.memory.value() * machine.devices;
   machine.devices = std::max(machine.devices, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
   core.memory = Bytes(memory / machine.devices);
-}
-
-std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options) {
-  if (options.cluster) return std::make_shared<const Cluster>(cluster_of(*options.cluster));
-  ClusterDescription description = this_machine();
-  // A launcher binds each process to a core, and only this one is seen.
-  if (options.from_leader && !kept_machine()) use_online_cores(description);
-  return std::make_shared<const Cluster>(std::move(description));
 }
 
 [[noreturn]] void refuse_without_fit(const Planned& planned) {
@@ -77,7 +69,7 @@ Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& o
   AutomaticPlan found = find_automatic_plan(file, ranks, options);
   std::string indent = "plan auto: ";
   for (const std::string& line : found.verdict) {
-    std::cerr << indent << line << "\n";
+    tell(indent + line + "\n");
     indent = "           ";
   }
   return std::move(found.plan);
@@ -91,6 +83,14 @@ Planned automatic_plan_search(const ConfigFile& file, int ranks, const Automatic
   identity_mapping(*cluster, ranks);
   planned.constraints = fixed_decisions(file, "", *planned.graph, ranks, false);
   return planned;
+}
+
+std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options) {
+  if (options.cluster) return std::make_shared<const Cluster>(cluster_of(*options.cluster));
+  ClusterDescription description = this_machine();
+  // A launcher binds each process to a core, and only this one is seen.
+  if (options.from_leader && !kept_machine()) use_online_cores(description);
+  return std::make_shared<const Cluster>(std::move(description));
 }
 
 int default_ranks(const AutomaticOptions& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& o
 /// A configuration for which a plan of `ranks` ranks is wanted: its graph, the cluster of the
 /// options and the constraints. Its result is empty.
 Planned automatic_plan_search(const ConfigFile& file, int ranks, const AutomaticOptions& options);
+
+/// The cluster of the options, by default the cores of this machine.
+std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options);
 
 /// The number of ranks of an automatic plan when neither the command line nor the launcher gives
 /// one: the devices of the cluster.

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
-
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "planner/search/answers/measured_choice.h"
 #include "simulator/step/step_text.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/loaded_data.h"
 #include "tools/cli/internal/run/measured_step.h"
 #include "training/engine/data/batch_rule.h"
@@ -43,8 +42,7 @@ void measure_best(Planned& planned, int64_t count) {
       planned.result, planned.constraints, count, [&](const EvaluatedCandidate& candidate) {
         const Plan& plan = candidate.candidate.plan;
         const Seconds step = measure_step(resolved_for(config, plan), plan, data, kMeasuredSteps);
-        std::cerr << fmt::format("measure: {} takes {}\n", candidate.candidate.name,
-                                 step_text(step));
+        tell(fmt::format("measure: {} takes {}\n", candidate.candidate.name, step_text(step)));
         return step;
       });
 }

@@ -39,6 +39,22 @@ void truncate_metrics(const std::filesystem::path& file, int64_t step) {
   write_file(file, kept);
 }
 
+std::optional<std::filesystem::path> put_metrics_aside(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(file, unknown) || std::filesystem::file_size(file, unknown) == 0)
+    return std::nullopt;
+  std::filesystem::path aside;
+  for (int number = 1; aside.empty() || std::filesystem::exists(aside, unknown); ++number)
+    aside = file.parent_path() /
+            (file.stem().string() + "." + std::to_string(number) + file.extension().string());
+  std::error_code error;
+  std::filesystem::rename(file, aside, error);
+  if (error)
+    throw UserError("cannot rename '" + file.string() + "'", error.message(),
+                    "check that the folder may be written, or choose another --out");
+  return aside;
+}
+
 std::vector<HeldOutLoss> held_out_losses(const std::filesystem::path& file, int64_t step) {
   std::vector<HeldOutLoss> losses;
   for (const std::string& text : lines_of(file)) {

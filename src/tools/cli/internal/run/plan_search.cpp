@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "cluster/cluster/cluster_file.h"
 #include "cluster/cluster/sources.h"
@@ -18,8 +19,8 @@
 #include "ir/models/graphs.h"
 #include "planner/search/answers/fewer_ranks.h"
 #include "planner/search/sources/stage_hardware.h"
+#include "training/automatic/auto_plan.h"
 #include "training/engine/graphs.h"
-#include "training/engine/programs/program_plans.h"
 
 namespace tessera {
 namespace {
@@ -68,7 +69,7 @@ void check_memory(const Planned& planned, int ranks) {
 /// Another build of the program may plan otherwise.
 std::string program_stamp() {
   std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path program = program_file();
   const auto size = std::filesystem::file_size(program, error);
   const auto time = std::filesystem::last_write_time(program, error);
   return fmt::format("{} {} {}", version(), error ? 0 : size,
@@ -81,6 +82,7 @@ Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
                       std::string cluster_name, const std::optional<Bytes>& memory) {
   Planned planned;
   planned.config = std::move(config);
+  check_fits(planned.config);
   set_sizes(planned.config.model, planned.config.data);
   planned.graph = std::make_shared<const Graph>(training_graph(planned.config));
   planned.cluster_fingerprint = fingerprint(cluster->description());
@@ -147,12 +149,9 @@ NearestChanges nearest_changes(const Planned& planned) {
 
 Document plan_document(const Planned& planned) {
   const EvaluatedCandidate& best = *planned.best();
-  Plan plan = best.candidate.plan;
-  if (best.candidate.source == Candidate::Source::kSearch ||
-      best.candidate.source == Candidate::Source::kPipeline)  // they have the training step only
-    plan = with_other_programs(network_of(planned.config.model), training_settings(planned.config),
-                               plan);
-  plan.cost.cluster = planned.cluster_fingerprint;
+  const Plan plan = runnable_plan(best.candidate, network_of(planned.config.model),
+                                  training_settings(planned.config), planned.constraints,
+                                  planned.cluster_fingerprint);
   return to_document(plan, *planned.graph,
                      rewritten_fingerprint(*planned.graph, best.candidate.plan));
 }

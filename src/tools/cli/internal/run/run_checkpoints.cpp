@@ -1,8 +1,15 @@
 #include "tools/cli/internal/run/run_checkpoints.h"
 
-#include <algorithm>
-#include <limits>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <system_error>
+
+#include "base/log.h"
+#include "base/text/count_text.h"
 #include "training/config/setting_changes.h"
 
 namespace tessera {
@@ -60,11 +67,38 @@ void BestCheckpoint::on_evaluate(const TrainingState& state, TrainingControl&) {
   best_loss_ = state.evaluation->loss;
 }
 
+void restore_good(Engine& engine, FileSystem& files, std::unique_ptr<Checkpoint>& checkpoint) try {
+  restore(engine, *checkpoint);
+} catch (const UserError& error) {
+  if (error.exit_code() != ExitCode::kBadData) throw;
+  const CheckpointFolder folder(files, checkpoint->folder().parent_path());
+  const bool is_damaged = !folder.damage(checkpoint->step(), true).empty();
+  const auto good = is_damaged ? folder.good_before(checkpoint->step()) : std::nullopt;
+  if (!good) throw;
+  log_warning("the checkpoint '" + checkpoint->folder().string() + "' is damaged: " +
+              error.what_happened() + "; the run goes on from " + checkpoint_name(*good));
+  checkpoint = std::make_unique<Checkpoint>(files, folder.path_of(*good));
+  restore(engine, *checkpoint);
+}
+
+bool has_checkpoint(FileSystem& files, const fs::path& run) {
+  return std::ranges::any_of(std::array{"checkpoints", "best"}, [&](const char* name) {
+    std::error_code error;
+    const fs::path folder = run / name;
+    return fs::is_directory(folder, error) && !CheckpointFolder(files, folder).steps().empty();
+  });
+}
+
 std::optional<fs::path> checkpoint_to_resume(FileSystem& files,
                                              const std::optional<std::string>& resume,
                                              const std::string& out) {
   if (!resume) return std::nullopt;
-  return find_checkpoint(files, resume->empty() ? out : *resume);
+  if (!resume->empty()) return find_checkpoint(files, *resume);
+  const fs::path run = out;
+  for (const char* place : {"checkpoints", "best"})
+    if (!CheckpointFolder(files, run / place).steps().empty())
+      return find_checkpoint(files, run / place);
+  return std::nullopt;
 }
 
 std::string changed_settings_text(const Document& stored, const Document& present) {
@@ -72,6 +106,20 @@ std::string changed_settings_text(const Document& stored, const Document& presen
   for (const std::string& change : changed_settings(stored, present))
     if (!changes_no_step(change)) lines += change + "\n";
   return lines;
+}
+
+std::string rate_jump_note(const Schedule& stored, const Schedule& present, int64_t step) {
+  if (present.steps <= step) return "";  // no step follows
+  const double expected = learning_rate(stored, step), next = learning_rate(present, step);
+  if (std::abs(next - expected) <= kRateJump * std::max(std::abs(next), std::abs(expected)))
+    return "";
+  return fmt::format(
+      "note: the learning rate jumps: step {} has {:.3g}, where the stored run would have "
+      "{:.3g}{}\n",
+      grouped(step + 1), next, expected,
+      present.steps == stored.steps
+          ? ""
+          : fmt::format("; the schedule is now that of {}", counted(present.steps, "step")));
 }
 
 }  // namespace tessera

@@ -58,9 +58,18 @@ class BestCheckpoint : public Callback {
   double best_loss_;
 };
 
+/// Restores a checkpoint, or the newest earlier one whose every byte is good when it is damaged,
+/// with a warning; `checkpoint` is then that one.
+///   throws  as restore, when it is not damaged or no earlier one is good
+void restore_good(Engine& engine, FileSystem& files, std::unique_ptr<Checkpoint>& checkpoint);
+
+/// Does the folder of a run have a checkpoint, whole or damaged?
+bool has_checkpoint(FileSystem& files, const std::filesystem::path& run);
+
 /// The checkpoint that --resume asks for: the latest one in the run folder `out` when its value is
-/// "". nullopt without the option.
-///   throws  UserError (66) when there is no such checkpoint
+/// "", or its best one when it has no other. nullopt without the option, and when `out` has no
+/// checkpoint: the run then begins at step 1.
+///   throws  UserError: 66 when there is no checkpoint of that path; 65 when all are damaged
 std::optional<std::filesystem::path> checkpoint_to_resume(FileSystem& files,
                                                           const std::optional<std::string>& resume,
                                                           const std::string& out);
@@ -68,5 +77,11 @@ std::optional<std::filesystem::path> checkpoint_to_resume(FileSystem& files,
 /// One line for each setting that differs from the stored run: "optimizer.learning_rate was
 /// 0.002 and is 0.001".
 std::string changed_settings_text(const Document& stored, const Document& present);
+
+/// Says that the learning rate jumps at the step after `step`, because the schedule is another one
+/// than that of the stored run, such as a cosine over more steps: "note: ...\n". "" without a jump
+/// of kRateJump.
+std::string rate_jump_note(const Schedule& stored, const Schedule& present, int64_t step);
+inline constexpr double kRateJump = 0.01;  // a part of the rate
 
 }  // namespace tessera

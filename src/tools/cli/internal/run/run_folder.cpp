@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/metrics_file.h"
+#include "tools/cli/internal/run/run_checkpoints.h"
 #include "tools/cli/internal/run/session.h"
 
 namespace tessera {
@@ -12,15 +14,27 @@ namespace {
 
 constexpr int64_t kStepsBetweenLinesOfRanks = 10;
 
-/// Makes the folder and writes the plan and the settings.
-void begin(const std::filesystem::path& folder, const Engine& engine) {
-  std::error_code error;
-  if (engine.step_count() == 0 && std::filesystem::exists(folder / "metrics.jsonl", error))
+/// Refuses a folder with a checkpoint of another run, and puts the metrics of a run without one
+/// aside.
+void make_place(const std::filesystem::path& folder) {
+  RealFileSystem disk;
+  if (has_checkpoint(disk, folder))
     throw UserError("'" + folder.string() + "' holds a run already",
-                    "a run that begins does not write over the metrics of another",
+                    "a run that begins does not write over the checkpoints of another",
                     "continue it with --resume, choose another --out, or remove the folder when "
                     "that run is not needed",
                     ExitCode::kUsage);
+  const std::optional<std::filesystem::path> aside = put_metrics_aside(folder / "metrics.jsonl");
+  if (!aside) return;
+  tell("note: the run in '" + folder.string() +
+       "' ended before its first checkpoint: it begins again at step 1, and its metrics are in " +
+       aside->filename().string() + "\n");
+}
+
+/// Makes the folder and writes the plan and the settings.
+void begin(const std::filesystem::path& folder, const Engine& engine) {
+  std::error_code error;
+  if (engine.step_count() == 0) make_place(folder);
   for (const std::filesystem::path& path : {folder, folder / "checkpoints", folder / "logs"}) {
     std::filesystem::create_directories(path, error);
     if (error)

@@ -17,8 +17,11 @@ namespace tessera {
 ///     events.out.tfevents.*        the same numbers for TensorBoard (EventLog)
 ///
 ///   resume  with an engine that has done steps, the files stay and new lines are appended
-///   throws  UserError: 2 when a new run finds another run in the folder; 1 when the folder cannot
-///           be made or written
+///   begin   a run that stored no checkpoint cannot be resumed, so another one begins in its
+///           folder: its metrics are renamed to metrics.1.jsonl or the next free number, and a note
+///           says so
+///   throws  UserError: 2 when a new run finds a checkpoint of another one in the folder; 1 when
+///           the folder cannot be made or written
 class RunFolder {
  public:
   RunFolder(const std::filesystem::path& folder, Engine& engine,

@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <iostream>
 
 #include "base/error.h"
+#include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
+#include "cluster/cluster/sources.h"
 #include "cluster/cost/cost_file.h"
 #include "planner/presets/presets.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/automatic_plan.h"
 #include "training/engine/data/batch_rule.h"
 
@@ -33,24 +35,9 @@ bool finds_plan(const PlanOptions& options, bool is_stored, const ConfigFile& fi
   return !is_named && rank_count(options).value_or(1) > 1;
 }
 
-/// "dp=2,tp=2" for "dp2,tp2"; "" when `text` is no list of degrees without equals signs.
-std::string with_equals_signs(const std::string& text) {
-  std::vector<std::string> degrees;
-  for (const std::string& part : split_text(text, ',')) {
-    const size_t digits = part.find_first_of("0123456789");
-    const std::string name = part.substr(0, digits);
-    const auto keys = degree_keys();
-    if (digits == std::string::npos || std::ranges::find(keys, name) == keys.end() ||
-        part.find_first_not_of("0123456789", digits) != std::string::npos)
-      return "";
-    degrees.push_back(name + "=" + part.substr(digits));
-  }
-  return join(degrees, ",");
-}
-
 /// Reads a plan file; a name that looks like a preset is refused with the form of presets.
 Plan named_plan(const std::string& file, std::optional<int> ranks) {
-  const std::string preset = std::filesystem::exists(file) ? "" : with_equals_signs(file);
+  const std::string preset = path_exists(file) ? "" : preset_of_words(file);
   if (!preset.empty())
     throw UserError("there is no plan file '" + file + "'",
                     "a preset has an equals sign between each key and its degree",
@@ -90,6 +77,7 @@ Session open_session(const ConfigOptions& options, const std::optional<Plan>& st
   session.config = file.run;
   check_fits(session.config);
   const auto graph = [&] { return sized_graph(session.config); };
+  tell(unrolled_note(session.config.model));
   const bool is_given = options.plan.plan || stored;
   session.plan = finds_plan(options.plan, stored.has_value(), file)
                      ? found_plan(file, options)
@@ -114,6 +102,24 @@ void share_plans(ConfigOptions& options, Processes& processes, Seconds deadline)
 ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& steps) {
   if (steps) options.overrides.sets.push_back("train.steps=" + std::to_string(*steps));
   return options;
+}
+
+std::string unrolled_note(const ModelConfig& model) {
+  const int64_t positions = model.context * model.layers;
+  if ((model.kind != "lstm" && model.kind != "gru") || positions <= kUnrolledPositions) return "";
+  return fmt::format(
+      "note: a model of kind {} is unrolled: {} of {} have operations of their own, more than {}, "
+      "so "
+      "compiling takes long, about 50 ms and 3 MB for each on one core; a smaller model.context "
+      "takes less\n",
+      model.kind, counted(model.context, "position"), counted(model.layers, "layer"),
+      kUnrolledPositions);
+}
+
+std::string other_cluster_note(const Plan& plan, const ClusterDescription& cluster,
+                               const std::string& here, const std::string& then) {
+  if (plan.cost.cluster.empty() || plan.cost.cluster == fingerprint(cluster)) return "";
+  return "note: the plan was made for another cluster than " + here + then + "\n";
 }
 
 std::string left_out_note(const DataConfig& config, const RunData& data) {
@@ -173,12 +179,12 @@ std::string plan_summary(const Plan& plan) {
          counted(plan.rank_count(), "rank");
 }
 
-std::ostream& narration(const OutputOptions& output) {
-  return output.json ? std::cerr : std::cout;
+void narrate(const OutputOptions& output, const std::string& text) {
+  output.json ? tell(text) : print(text);
 }
 
 void print_result(const OutputOptions& output, const Document& json, const std::string& text) {
-  std::cout << (output.json ? to_json(json, 2) + "\n" : text) << std::flush;
+  print(output.json ? to_json(json, 2) + "\n" : text);
 }
 
 Document to_document(const std::vector<double>& numbers) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "cluster/cluster/description.h"
 #include "tools/cli/internal/run/loaded_data.h"
 #include "tools/cli/internal/shared_options.h"
 #include "tools/launch/processes.h"
@@ -37,6 +38,18 @@ ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& st
 Plan chosen_plan(const PlanOptions& options, const Plan& otherwise,
                  const std::function<Graph()>& graph);
 
+/// "note: ...\n" for a recurrent model of more than kUnrolledPositions positions and layers, which
+/// is compiled position by position; "" otherwise.
+std::string unrolled_note(const ModelConfig& model);
+inline constexpr int64_t kUnrolledPositions = 256;
+
+/// "note: the plan was made for another cluster ...\n" where the plan has the fingerprint of
+/// another one than `cluster`; "" otherwise, and for a plan without one.
+///   here  the words for `cluster`: "this machine"
+///   then  what follows: "; its step is estimated anew"
+std::string other_cluster_note(const Plan& plan, const ClusterDescription& cluster,
+                               const std::string& here, const std::string& then);
+
 /// "note: data.max_bytes = 4,194,304 leaves out 193.4 MiB of 197.4 MiB of text\n"; "" when it
 /// leaves out nothing.
 std::string left_out_note(const DataConfig& config, const RunData& data);
@@ -61,8 +74,8 @@ void add_bar(Document& document, const RunData& data);
 /// The plan in a few words: "plan 'gpt.dp2-tp2' on mesh dp=2 tp=2, 4 ranks".
 std::string plan_summary(const Plan& plan);
 
-/// Standard output, or standard error when standard output is reserved for a JSON object.
-std::ostream& narration(const OutputOptions& output);
+/// Writes on standard output, or on standard error when the former is reserved for a JSON object.
+void narrate(const OutputOptions& output, const std::string& text);
 /// Prints the result: the object with --json, else the text.
 void print_result(const OutputOptions& output, const Document& json, const std::string& text);
 

@@ -1,7 +1,9 @@
 #include "tools/cli/print/plan/explanation.h"
 
 #include <algorithm>
+#include <span>
 
+#include "base/text/number_list.h"
 #include "base/text/text.h"
 #include "ir/ops/operator.h"
 #include "sharding/reshard/reshard_plans.h"
@@ -70,6 +72,17 @@ OperandFacts operand_facts(const Graph& graph, const ShardedGraph& sharded, Valu
   return facts;
 }
 
+/// "stage1, ranks 2-3"; "" where there is one mesh.
+std::string stage_text(const Meshes& meshes, int mesh) {
+  if (meshes.size() < 2) return "";
+  const NamedMesh& named = meshes[static_cast<size_t>(mesh)];
+  std::span<const Rank> ranks = named.mesh->ranks();
+  // With micro-batches as the first axis, the ranks of the first micro-batch come first.
+  if (named.mesh->axes().front() == kMicroBatchAxis)
+    ranks = ranks.first(ranks.size() / static_cast<size_t>(named.mesh->shape()[0]));
+  return named.name + (ranks.size() == 1 ? ", rank " : ", ranks ") + number_list(ranks);
+}
+
 }  // namespace
 
 std::string reason_text(const ValueFacts& facts) {
@@ -86,6 +99,7 @@ ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId val
   const TensorType local = local_type_of(type, attr);
   return {graph.value(value).name,
           to_text(type, attr),
+          attr.mesh->ranks().front(),
           to_text(local),
           byte_size(local),
           byte_size(largest_type_of(type, attr)),
@@ -119,7 +133,7 @@ OpFacts facts_of(const Graph& graph, const ShardedGraph& sharded, OpId id) {
   const OpView op_view = view(graph, op);
   const ShardingRule& rule = sharded.rules[id.index];
   const OpSharding& sharding = sharded.at(id);
-  OpFacts facts{to_text(graph, id), {}};
+  OpFacts facts{to_text(graph, id), stage_text(sharded.meshes, sharded.stages.ops[id.index]), {}};
   for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)
     facts.operands.push_back(operand_facts(graph, sharded, op.inputs[i],
                                            input_attr(op_view, rule, sharding, i),

@@ -11,11 +11,12 @@ namespace tessera {
 /// The placement of a value.
 struct ValueFacts {
   std::string name;
-  std::string placement;  // "f32[32@dp, 4096@tp]"
-  std::string local;      // the type at rank 0
-  Bytes bytes_at_0{0};    // at rank 0
-  Bytes bytes{0};         // of the largest part, which without weights is that of rank 0
-  std::string reason;     // "" when it is replicated because no mark reaches it
+  std::string placement;   // "f32[32@dp, 4096@tp]"
+  Rank rank = 0;           // the first one of its mesh
+  std::string local;       // the type at that rank
+  Bytes bytes_at_rank{0};  // at that rank
+  Bytes bytes{0};          // of the largest part, which without weights is that of the first rank
+  std::string reason;      // "" when it is replicated because no mark reaches it
 };
 /// The reason as text for readers.
 std::string reason_text(const ValueFacts& facts);
@@ -53,7 +54,8 @@ struct OperandFacts {
   std::string reshard;  // kind of the reshard between the two; "" when they are the same
 };
 struct OpFacts {
-  std::string text;  // the line of the op in the serial graph
+  std::string text;   // the line of the op in the serial graph
+  std::string stage;  // "stage1, ranks 2-3"; "" where the plan has one mesh
   std::vector<OperandFacts> operands;
 };
 OpFacts facts_of(const Graph& graph, const ShardedGraph& sharded, OpId op);

@@ -113,21 +113,31 @@ std::string source_text(const Graph& graph, const Match& match, const ShardedGra
   std::string text = fmt::format("{} {}: {}", variable ? "variable" : "input", match.name,
                                  to_text(graph.type(match.value)));
   if (variable) text += " = " + to_text(variable->initializer);
-  text += fmt::format("\n  placement  {}\n  at rank 0  {}, {}\n  why        {}\n  read by    {}\n",
-                      facts.placement, facts.local, to_text(facts.bytes_at_0), reason_text(facts),
-                      users_text(graph, match.value));
+  const std::string rank = fmt::format("at rank {}", facts.rank);
+  text += fmt::format("\n  placement  {}\n  {:<9}  {}, {}\n  why        {}\n  read by    {}\n",
+                      facts.placement, rank, facts.local, to_text(facts.bytes_at_rank),
+                      reason_text(facts), users_text(graph, match.value));
   return text;
 }
 
 std::string op_text(const OpFacts& facts) {
-  TextTable table(
-      {"operand", "value", "placement", "at rank 0", "the op uses it as", "reshard", "why"},
-      "lllllll");
+  const auto rank_of = [](const OperandFacts& operand) { return operand.value.rank; };
+  const bool is_one_rank = !facts.operands.empty() &&
+                           std::ranges::all_of(facts.operands, [&](const OperandFacts& operand) {
+                             return rank_of(operand) == rank_of(facts.operands.front());
+                           });
+  const std::string header =
+      is_one_rank ? fmt::format("at rank {}", rank_of(facts.operands.front())) : "part of a rank";
+  TextTable table({"operand", "value", "placement", header, "the op uses it as", "reshard", "why"},
+                  "lllllll");
   for (const OperandFacts& operand : facts.operands)
-    table.add({operand.role, operand.value.name, operand.value.placement, operand.value.local,
+    table.add({operand.role, operand.value.name, operand.value.placement,
+               is_one_rank ? operand.value.local
+                           : fmt::format("{} at rank {}", operand.value.local, rank_of(operand)),
                operand.wanted, operand.reshard.empty() ? "-" : operand.reshard,
                reason_text(operand.value)});
-  return facts.text + (facts.text.ends_with("\n") ? "" : "\n") + table.text();
+  return facts.text + (facts.text.ends_with("\n") ? "" : "\n") +
+         (facts.stage.empty() ? "" : "  on " + facts.stage + "\n") + table.text();
 }
 
 std::string exchanges_text(const std::vector<CommunicationFacts>& list) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/text/count_text.h"
+#include "compiler/lower/redundant_work.h"
 #include "tools/cli/internal/print/text_table.h"
 
 namespace tessera {
@@ -25,6 +26,11 @@ std::string notes_table(const std::vector<ShardingNote>& notes, const RepeatedRo
   TextTable table({"note", "op", "text"}, "lll");
   for (TableRow& row : repeated.joined(rows, 1)) table.add(std::move(row));
   return table.text();
+}
+
+std::vector<ShardingNote> notes_for_user(const Engine& engine) {
+  if (engine.plan().is_found) return {};
+  return notes_of(engine.compiled());
 }
 
 std::string notes_summary(const std::vector<ShardingNote>& notes) {

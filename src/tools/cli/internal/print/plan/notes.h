@@ -15,6 +15,10 @@ namespace tessera {
 Document to_document(const std::vector<ShardingNote>& notes);
 /// A table of all notes, with those of repeated layers joined; "" when there are none.
 std::string notes_table(const std::vector<ShardingNote>& notes, const RepeatedRows& repeated);
+/// The notes of a program under a plan that the user wrote; none for a plan that was found, whose
+/// placements the user did not ask for.
+std::vector<ShardingNote> notes_for_user(const Engine& engine);
+
 /// All notes of waste, and the first of each other kind, with the number of the others; "" when
 /// there are none.
 std::string notes_summary(const std::vector<ShardingNote>& notes);

@@ -9,6 +9,7 @@
 #include "base/threads/on_all_cores.h"
 #include "ir/models/family.h"
 #include "simulator/report/report.h"
+#include "simulator/step/step_text.h"
 #include "tools/cli/internal/print/plan/plan_search_text.h"
 #include "tools/cli/internal/print/prediction_text.h"
 #include "tools/cli/internal/run/predicted_run.h"
@@ -22,6 +23,7 @@ constexpr size_t kReportedPlans = 3;
 /// A candidate with all that the page says of it.
 struct Reported {
   std::string name;
+  Seconds ranked{0};  // its step in the ranking
   Plan plan;
   Compiled compiled;
   PredictedRun run;
@@ -33,12 +35,23 @@ Reported predicted(const Planned& planned, const Workload& work,
   plan.mapping.reset();  // as it was compared: rank i on device i
   Compiled compiled = compile_on(planned.request(), plan);
   PredictedRun run = predict_run(work, plan, compiled, {planned.cluster, planned.cluster_name});
-  return {candidate.candidate.name, std::move(plan), std::move(compiled), std::move(run)};
+  return {candidate.candidate.name, candidate.step(), std::move(plan), std::move(compiled),
+          std::move(run)};
+}
+
+/// Where the ranking has another step than the page: it predicts long steps from shorter ones.
+std::string ranked_text(const Reported& reported) {
+  const std::string ranked = step_text(reported.ranked);
+  const std::string whole = step_text(reported.run.prediction.step);
+  if (ranked == whole) return "";
+  return "; the whole step is simulated here, " + whole +
+         ", where the ranking has a prediction from shorter steps, " + ranked;
 }
 
 std::string summary_of(const Reported& reported) {
   return (reported.plan.meshes.empty() ? "" : "mesh ") + mesh_text(reported.plan) + ", " +
-         counted(reported.plan.rank_count(), "rank") + ", on " + reported.run.cluster_name;
+         counted(reported.plan.rank_count(), "rank") + ", on " + reported.run.cluster_name +
+         ranked_text(reported);
 }
 
 ReportedChoice choice_of(const Planned& planned) {

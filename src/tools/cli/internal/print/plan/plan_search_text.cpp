@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/text/count_text.h"
 #include "base/text/text.h"
@@ -20,6 +21,8 @@ namespace {
 
 /// Of the difference of two steps: smaller terms are not told.
 constexpr double kToldShare = 0.02;
+/// Variants of a plan, such as other cuts of its stages, whose steps differ by less are one row.
+constexpr double kVariantShare = 0.001;
 /// Alternatives in the five lines.
 constexpr size_t kToldAlternatives = 3;
 
@@ -44,6 +47,12 @@ std::string devices_text(const Planned& planned, int ranks) {
   const int devices = planned.cluster->device_count();
   return ranks > devices ? "with " + counted(ranks, "rank") + " on " + counted(devices, "core")
                          : "on " + counted(ranks, "device");
+}
+
+/// The device on which the serial plan runs, for comparison: the first one, whose type matters
+/// where there are others.
+std::string first_device_text(const Cluster& cluster) {
+  return cluster.description().types.size() == 1 ? "device" : cluster.type(0).name;
 }
 
 const EvaluatedCandidate* one_device_of(const Planned& planned) {
@@ -132,13 +141,47 @@ std::string unusable_text(const PlanSearchResult& result) {
   return text;
 }
 
+/// The name without the number of a variant: "zb-v" of "zb-v (3)".
+std::string name_without_variant(const std::string& name) {
+  const size_t open = name.rfind(" (");
+  if (open == std::string::npos || !name.ends_with(")")) return name;
+  const std::string number = name.substr(open + 2, name.size() - open - 3);
+  const bool is_number =
+      !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? name.substr(0, open) : name;
+}
+
+/// How many of the candidates from `first` on are variants of it whose steps are within
+/// kVariantShare. The best plan is a row of its own, and so are plans that the user gave.
+size_t variant_count(const Planned& planned, size_t first) {
+  const auto& list = planned.result.candidates;
+  const auto stands_alone = [&](size_t i) {
+    return planned.best() == &list[i] || !list[i].is_simulated || !list[i].fits() ||
+           list[i].candidate.source == Candidate::Source::kCompared;
+  };
+  const std::string name = name_without_variant(list[first].candidate.name);
+  size_t end = first + 1;
+  while (!stands_alone(first) && end < list.size() && !stands_alone(end) &&
+         name_without_variant(list[end].candidate.name) == name &&
+         list[end].step().value() <= (1 + kVariantShare) * list[first].step().value())
+    ++end;
+  return end - first;
+}
+
 ReportedTable ranking_table(const Planned& planned) {
   ReportedTable table{
       "Compared",
       {"plan", "ranks", "step", "speed", "memory", "sent", "messages", "MFU", "why"},
       "lrrrrrrrw"};
-  for (const EvaluatedCandidate& candidate : planned.result.candidates) {
-    const std::string name = candidate.candidate.name, ranks = std::to_string(candidate.ranks());
+  const auto& candidates = planned.result.candidates;
+  for (size_t i = 0, variants = 1; i < candidates.size(); i += variants) {
+    const EvaluatedCandidate& candidate = candidates[i];
+    variants = variant_count(planned, i);
+    const std::string name =
+        variants == 1 ? candidate.candidate.name
+                      : fmt::format("{}, {} variants",
+                                    name_without_variant(candidate.candidate.name), variants);
+    const std::string ranks = std::to_string(candidate.ranks());
     const std::string memory = to_text(candidate.fullest.memory.all());
     if (candidate.is_simulated)
       table.rows.push_back({name, ranks, step_text(candidate.step()),
@@ -198,6 +241,27 @@ Document excluded_document(const PlanSearchResult& result) {
   return list;
 }
 
+/// What the search did: how many candidates of each kind there were, and what became of them.
+ReportedTable search_table(const Planned& planned) {
+  const PlanSearchResult& result = planned.result;
+  ReportedTable table{"Search", {"candidates", "number", "why"}, "lrw"};
+  const auto add = [&](const char* what, int64_t count, const char* why) {
+    if (count > 0) table.rows.push_back({what, grouped(count), why});
+  };
+  int64_t simulated = 0, unfit = 0;
+  for (const EvaluatedCandidate& candidate : result.candidates)
+    ++(candidate.fits() ? simulated : unfit);
+  add("compiled and simulated", simulated, "they fit; the fastest that obeys is the best plan");
+  add("compiled, do not fit", unfit, "a device lacks memory");
+  add("excluded", std::ssize(result.excluded),
+      "their kernels alone take longer than the step of the best plan");
+  add("impossible", std::ssize(result.unusable), "the model has nothing that they would divide");
+  add("presets left out", result.left_out, "their estimates are higher than those of the others");
+  add("neighbours tried", result.local_search_trials, "changes of the best plan");
+  add("not tried", result.not_tried, "the time limit was reached");
+  return table;
+}
+
 }  // namespace
 
 std::string verdict_line(const Planned& planned) {
@@ -216,14 +280,18 @@ std::string verdict_line(const Planned& planned) {
                      devices_text(planned, best->ranks()), step_text(best->step()),
                      grouped(std::llround(planned.units_per_second(*best))), planned.unit,
                      memory_text(*best),
-                     speed.empty() || best->ranks() == 1 ? "" : "; " + speed + " times one device");
+                     speed.empty() || best->ranks() == 1
+                         ? ""
+                         : "; " + speed + " times one " + first_device_text(*planned.cluster));
 }
 
 std::vector<std::string> verdict_lines(const Planned& planned) {
   const EvaluatedCandidate& best = *planned.best();
   std::vector<std::string> compared, exposed;
+  std::set<std::string> told{name_without_variant(best.candidate.name)};
   for (const EvaluatedCandidate& candidate : planned.result.candidates)
-    if (&candidate != &best && compared.size() < kToldAlternatives)
+    if (compared.size() < kToldAlternatives &&
+        told.insert(name_without_variant(candidate.candidate.name)).second)
       compared.push_back(
           candidate.candidate.name + " " +
           (candidate.is_simulated ? step_text(candidate.step()) : "that does not fit"));
@@ -253,9 +321,12 @@ std::string problem_text(const Planned& planned) {
   if (!planned.best() || !planned.best()->candidate.problem) return "";
   const SearchedProblem& problem = *planned.best()->candidate.problem;
   return fmt::format(
-      "bound of the search problem: {}, {:.2g}% below its best plan; it is of these strategies ({} "
-      "left out) on this mesh, kernels and exchanges one after the other\n",
-      step_text(problem.bound), 100 * problem.gap(), grouped(problem.dropped_strategies));
+      "search problem: its best plan takes {0}, and none takes less than {1} (gap {2:.2g}%), with "
+      "kernels and exchanges one after the other; the step above overlaps them. The bound holds "
+      "for "
+      "the strategies of this mesh ({3} left out), not for other meshes and pipelines\n",
+      step_text(problem.time), step_text(problem.bound), 100 * problem.gap(),
+      grouped(problem.dropped_strategies));
 }
 
 std::string floor_text(const Planned& planned) {
@@ -371,7 +442,8 @@ std::vector<ReportedTable> ranking_tables(const Planned& planned) {
   ReportedTable unusable{"Impossible for this model", {"plan", "why"}, "lw"};
   for (const UnusableCandidate& candidate : planned.result.unusable)
     unusable.rows.push_back({candidate.name, candidate.reason});
-  return {ranking_table(planned), front_table(planned), std::move(excluded), std::move(unusable)};
+  return {ranking_table(planned), front_table(planned), search_table(planned), std::move(excluded),
+          std::move(unusable)};
 }
 
 Document plan_search_document(const Planned& planned) {

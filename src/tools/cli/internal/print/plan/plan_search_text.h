@@ -20,7 +20,8 @@ std::string verdict_line(const Planned& planned);
 /// which devices.
 std::vector<std::string> verdict_lines(const Planned& planned);
 
-/// "bound of the search problem: 4.7 ms, 0.01% below its best plan; ...\n": what it is a bound of.
+/// "search problem: its best plan takes 4.7 ms, and none takes less than 4.7 ms ...\n": what its
+/// bound is of.
 /// "" when the best plan is not of the search.
 std::string problem_text(const Planned& planned);
 

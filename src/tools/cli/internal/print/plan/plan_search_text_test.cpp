@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cluster/cluster/cluster_file.h"
 
 namespace tessera {
@@ -50,6 +52,45 @@ TEST(DifferenceText, SmallTermsAreLeftOut) {
   EXPECT_EQ(difference_text(cluster, best, best), "");
 }
 
+TEST(RankingText, VariantsOfOneStepAreOneRow) {
+  Planned planned;
+  planned.unit = "token";
+  planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("4xa100-80g"));
+  const std::pair<const char*, double> candidates[] = {{"stages 2, zb-v (3)", 10},
+                                                       {"stages 2, zb-v (4)", 10.002},
+                                                       {"stages 2, zb-v", 10.003},
+                                                       {"stages 2, zb-v (6)", 10.5},
+                                                       {"stages 2, zb-h1 (2)", 10.6}};
+  for (const auto& [name, compute] : candidates) {
+    planned.result.candidates.push_back(plan_search_text_candidate("x=4", compute, "x", 0, 0));
+    planned.result.candidates.back().candidate.name = name;
+  }
+  planned.result.best = 0;
+  const std::string text = ranking_text(planned);
+  EXPECT_THAT(text, HasSubstr("stages 2, zb-v (3) ")) << "the best plan has a row of its own";
+  EXPECT_THAT(text, HasSubstr("stages 2, zb-v, 2 variants "));
+  EXPECT_THAT(text, Not(HasSubstr("(4)")));
+  EXPECT_THAT(text, HasSubstr("stages 2, zb-v (6) ")) << "it takes longer";
+  EXPECT_THAT(text, HasSubstr("stages 2, zb-h1 (2) "));
+}
+
+TEST(RankingTables, HaveALogOfTheSearch) {
+  Planned planned;
+  planned.unit = "token";
+  planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("4xa100-80g"));
+  planned.result.candidates = {plan_search_text_candidate("x=4", 10, "x", 3, 0)};
+  planned.result.best = 0;
+  planned.result.excluded = {{Candidate::Source::kPreset, "dp=4", 4, Seconds(1)}};
+  planned.result.left_out = 7;
+  const std::vector<ReportedTable> tables = ranking_tables(planned);
+  const auto search = std::ranges::find(tables, "Search", &ReportedTable::title);
+  ASSERT_NE(search, tables.end());
+  ASSERT_EQ(search->rows.size(), 3u);
+  EXPECT_EQ(search->rows[0][1], "1");
+  EXPECT_EQ(search->rows[1][0], "excluded");
+  EXPECT_EQ(search->rows[2][1], "7");
+}
+
 TEST(VerdictLine, NamesTheCoresThatRanksShare) {
   Planned planned;
   planned.unit = "token";
@@ -59,6 +100,20 @@ TEST(VerdictLine, NamesTheCoresThatRanksShare) {
   EXPECT_THAT(verdict_line(planned), HasSubstr(" with 9 ranks on 4 cores: 10 ms a step, "));
   planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("cpu:9"));
   EXPECT_THAT(verdict_line(planned), HasSubstr(" on 9 devices: 10 ms a step, "));
+}
+
+TEST(VerdictLine, NamesTheDeviceThatTheSpeedIsComparedWithWhereDevicesDiffer) {
+  Planned planned;
+  planned.unit = "token";
+  planned.result.candidates = {plan_search_text_candidate("x=2", 10, "x", 0, 0),
+                               plan_search_text_candidate("x=1", 21, "x", 0, 0)};
+  planned.result.candidates.back().candidate.source = Candidate::Source::kOneDevice;
+  planned.result.candidates.front().candidate.source = Candidate::Source::kSearch;
+  planned.result.best = 0;
+  planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("1x1xp100+1x1xa100-80g"));
+  EXPECT_THAT(verdict_line(planned), HasSubstr("; 2.1 times one p100\n"));
+  planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("2xa100-80g"));
+  EXPECT_THAT(verdict_line(planned), HasSubstr("; 2.1 times one device\n"));
 }
 
 TEST(PlanSearchNotes, SayThatADeviceHasSeveralStages) {
@@ -87,11 +142,13 @@ TEST(ProblemText, SaysWhatTheBoundIsOf) {
   EXPECT_EQ(problem_text(planned), "") << "it is not of the search";
   planned.result.candidates[0].candidate.problem =
       SearchedProblem{.time = Seconds(10e-3), .bound = Seconds(9.9e-3), .dropped_strategies = 1200};
-  // 9.9 of 10 is 1% less.
+  // 9.9 of 10 is 1% less. The step of 13 ms is another number.
   EXPECT_EQ(
       problem_text(planned),
-      "bound of the search problem: 9.9 ms, 1% below its best plan; it is of these strategies "
-      "(1,200 left out) on this mesh, kernels and exchanges one after the other\n");
+      "search problem: its best plan takes 10 ms, and none takes less than 9.9 ms (gap 1%), "
+      "with kernels and exchanges one after the other; the step above overlaps them. The "
+      "bound holds for the strategies of this mesh (1,200 left out), not for other meshes and "
+      "pipelines\n");
 }
 
 // 4e7 operations on four devices of 1e9 a second take 10 ms. 8 parameters are 32 bytes, and 64 of

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text/count_text.h"
+#include "base/text/number_list.h"
 #include "base/text/text.h"
 #include "compiler/plan/preset.h"
 #include "simulator/step/step_text.h"
@@ -21,19 +22,6 @@ std::string step_or_nothing(const std::optional<Seconds>& time) {
 
 std::string share_text(double share) {
   return fmt::format("{:.1f}%", 100 * share);
-}
-
-/// "0-3, 8-11".
-std::string ranks_text(const std::vector<Rank>& ranks) {
-  std::vector<std::string> runs;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    runs.push_back(end - i == 1 ? std::to_string(ranks[i])
-                                : fmt::format("{}-{}", ranks[i], ranks[end - 1]));
-    i = end;
-  }
-  return join(runs, ", ");
 }
 
 /// "2 v100-16g of n0"; "16 v100-16g of n0 .. n1".
@@ -158,7 +146,7 @@ std::string stages_text(const Planned& planned, const DescribedStages& stages) {
                    "exchanges", "waits", "memory"},
                   "llllrrrrrr");
   for (const StageRow& row : stages.rows)
-    table.add({row.name, modules_text(row), ranks_text(row.ranks),
+    table.add({row.name, modules_text(row), number_list(row.ranks),
                devices_text(deployment, row.ranks), step_or_nothing(row.forward),
                step_or_nothing(row.backward), share_text(row.compute), share_text(row.exposed),
                share_text(row.idle),

@@ -1,4 +1,4 @@
-#include "base/internal/text/printable.h"
+#include "base/text/printable.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ TEST(Printable, ControlCharactersAreEscaped) {
   EXPECT_EQ(printable("\x1b[31mred\r\x7f\a"), "\\x1b[31mred\\x0d\\x7f\\x07");
   EXPECT_EQ(printable("\xc2\x9b"
                       "31m"),
-            "\xc2\\x9b31m");
+            "\\x9b31m");
 }
 
 }  // namespace
