@@ -121,11 +121,31 @@ class NotFinite(Case):
 
     def test_a_diverged_run_keeps_its_last_good_checkpoint(self):
         refused = self.diverge("checkpoint.keep_last=1")
-        self.assertEqual([path.name for path in self.checkpoints()], [f"step-{refused - 1:08}"])
+        names = [path.name for path in self.checkpoints()]
+        self.assertEqual(names[-1], f"step-{refused - 1:08}")
+        self.assertLessEqual(len(names), 2)  # the newest, and the last one before the losses grew
 
     def test_a_diverged_run_of_several_ranks_keeps_its_last_good_checkpoint(self):
         self.diverge("checkpoint.keep_last=2", "--plan", "configs/plans/gpt.dp2-tp2.json")
-        self.assertEqual(len(self.checkpoints()), 2)
+        self.assertIn(len(self.checkpoints()), (2, 3))
+
+    def test_finite_nonsense_does_not_replace_a_good_checkpoint(self):
+        """A rate of 1000 spoils the variables in one step; the loss of the next one shows it."""
+        out = self.folder / "run"
+        sound = [*SMALL_GPT[:-1], "optimizer.kind=sgd", "optimizer.learning_rate=0.01", "optimizer.warmup=0", "optimizer.schedule=constant", "checkpoint.every=1", "checkpoint.keep_last=1"]
+        run("train", *sound, "train.steps=30", "--out", out)
+        good = json.loads(run("eval", out, "--json").stdout)["val_loss"]
+        spoiled = run("train", *sound, "train.steps=36", "optimizer.learning_rate=1000", "--out", out, "--resume").stderr
+        self.assertIn("far outside of the last ones", spoiled)
+        self.assertEqual([path.name for path in self.checkpoints()], ["step-00000030", "step-00000036"])
+        self.assertEqual((out / "checkpoints" / "latest_good").read_text(), "step-00000030\n")
+        listed = json.loads(run("inspect", out, "--json").stdout)
+        self.assertEqual((listed["latest"], listed["latest_good"]), ("step-00000036", "step-00000030"))
+        evaluated = run("eval", out, "--json")
+        self.assertEqual(json.loads(evaluated.stdout)["val_loss"], good)
+        self.assertIn("step-00000030 is used", evaluated.stderr)
+        run("train", *sound, "train.steps=40", "--out", out, "--resume")
+        self.assertEqual((out / "checkpoints" / "latest_good").read_text(), "step-00000040\n")
 
     def test_variables_that_are_not_finite_after_the_last_step_are_an_error(self):
         last = self.diverge()
@@ -191,6 +211,43 @@ class Outputs(Case):
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["t.json", "t.json.tmp"])
 
 
+    def test_no_output_replaces_an_input_of_its_command(self):
+        config = self.write("c.toml", (ROOT / "configs" / "gpt.toml").read_text())
+        cluster = self.write("cluster.toml", (ROOT / "configs" / "clusters" / "two_racks.toml").read_text())
+        plan = self.write("p.json", (ROOT / "configs" / "plans" / "gpt.dp2-tp2.json").read_text())
+        rows = self.write("rows.jsonl", '{"tokens": [1, 2, 3, 4, 5, 6, 7, 8]}\n')
+        link = self.folder / "link"
+        link.symlink_to(config)
+        text = self.write("text.txt", TEXT.read_bytes())
+        small = [config, *SMALL_GPT[1:2], f"data.path={text}", *SMALL_GPT[3:]]
+        out = self.folder / "run"
+        run("train", *small, "--out", out)
+        contents = {path: path.read_bytes() for path in (config, cluster, plan, text, rows)}
+        for command in (["train", *small, "--trace", config], ["train", *small, "--trace", link], ["train", *small, "--trace", text],
+                        ["train", *small, "--plan", plan, "--trace", plan],
+                        ["plan", config, *small[1:], "--cluster", cluster, "-o", config], ["plan", config, *small[1:], "--cluster", cluster, "--report", cluster],
+                        ["simulate", *small, "--plan", plan, "--cluster", cluster, "-o", plan], ["simulate", *small, "--plan", plan, "--cluster", cluster, "--report", cluster],
+                        ["predict", out, "--data", rows, "-o", rows]):
+            message = run(*command, code=2).stderr
+            self.assertIn("is read by this command", message, command)
+            self.assert_three_parts(message)
+            for path, content in contents.items():
+                self.assertEqual(path.read_bytes(), content, command)
+
+    def test_no_output_lies_in_a_checkpoint(self):
+        out = self.folder / "run"
+        run("train", *SMALL, "--out", out)
+        checkpoint = out / "checkpoints" / "step-00000004"
+        shard = checkpoint / "shard-00000-model-00001-of-00001.safetensors"
+        for command in (["export", out, "--to", shard], ["export", out, "--to", checkpoint / "new.safetensors"], ["train", *SMALL, "--trace", checkpoint / "t.json"],
+                        ["train", *SMALL, "--out", checkpoint], ["train", *SMALL, "--out", checkpoint / "run"]):
+            message = run(*command, code=2).stderr
+            self.assertIn("lies in a checkpoint", message)
+            self.assert_three_parts(message)
+        run("eval", out)
+        self.assertEqual(len(list(checkpoint.iterdir())), 5)
+
+
 class StandardStreams(Case):
     COMMANDS = [["train", *SMALL], ["train", *SMALL, "--json"], ["explain", "configs/mlp.toml"], ["inspect", "configs/mlp.toml"], ["--help"]]
 
@@ -227,12 +284,12 @@ class StandardStreams(Case):
             self.assert_three_parts(finished.stderr)
 
 
-class RunFolderLock(Case):
+class RunFolder(Case):
     LONG = [*SMALL[:-1], "train.steps=1000000", "optimizer.schedule=constant", "optimizer.warmup=0"]
 
-    def start(self, *further):
-        process = subprocess.Popen([PROGRAM, "train", *self.LONG, "--out", str(self.folder / "run"), *further], cwd=ROOT, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def start(self, *further, stderr=subprocess.DEVNULL):
+        process = subprocess.Popen([PROGRAM, "train", *self.LONG, *further, "--out", str(self.folder / "run")], cwd=ROOT, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=stderr)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         metrics = self.folder / "run" / "metrics.jsonl"
@@ -246,6 +303,26 @@ class RunFolderLock(Case):
             self.assertLess(time.monotonic(), end, "waited too long")
             time.sleep(0.01)
 
+
+class ChangingInputs(RunFolder):
+    def test_a_text_that_changes_under_a_run_ends_it_with_a_checkpoint(self):
+        for change in ("shorter", "empty", "rewritten"):
+            text = self.write("text.txt", (b"the quick brown fox jumps over the lazy dog. " * 6000))
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+            process = self.start(f"data.path={text}", stderr=subprocess.PIPE)
+            if change == "rewritten":
+                text.write_bytes(text.read_bytes().swapcase())
+            else:
+                os.truncate(text, 100_000 if change == "shorter" else 0)
+            message = process.communicate(timeout=LIMIT)[1].decode()
+            self.assertEqual(process.returncode, 65, message)
+            self.assertIn("has changed since this command opened it", message)
+            self.assert_three_parts(message)
+            last = json.loads((self.folder / "run" / "metrics.jsonl").read_text().splitlines()[-1])["step"]
+            self.assertTrue((self.folder / "run" / "checkpoints" / f"step-{last:08}" / "index.json").exists())
+
+
+class RunFolderLock(RunFolder):
     def test_a_second_run_is_refused_with_the_process_of_the_first(self):
         first = self.start()
         for further in ([], ["--resume"]):
@@ -416,6 +493,35 @@ class SpecialFiles(Case):
                 self.assertIn("regular file", run(*command, code=65).stderr)
             (checkpoint / name).unlink()
             (checkpoint / name).write_bytes(content)
+
+    def test_a_pipe_in_the_place_of_a_file_of_a_run_does_not_block(self):
+        out = self.folder / "run"
+        run("train", *SMALL, "--out", out)
+        for name in ("metrics.jsonl", "logs/rank-00000.jsonl", "config.json", "plan.json", "checkpoints/latest", "checkpoints/latest_good"):
+            content = (out / name).read_bytes()
+            (out / name).unlink()
+            os.mkfifo(out / name)
+            finished = subprocess.run([PROGRAM, "train", *SMALL, "train.steps=5", "--out", out, "--resume"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+            if name.startswith("checkpoints"):  # the newest complete one is found without it
+                self.assertEqual(finished.returncode, 0, finished.stderr)
+            else:
+                self.assertIn(finished.returncode, (1, 66), finished.stderr)
+                self.assertIn("is not a regular file", finished.stderr)
+                self.assert_three_parts(finished.stderr)
+                (out / name).unlink()
+            (out / name).write_bytes(content)
+
+    def test_a_zero_byte_in_the_name_of_a_shard_is_refused(self):
+        out = self.folder / "run"
+        run("train", *SMALL, "--out", out)
+        checkpoint = out / "checkpoints" / "step-00000004"
+        index = (checkpoint / "index.json").read_text().replace(".safetensors", ".safetensors\\u0000x")
+        (checkpoint / "index.json").write_text(index)
+        lines = (checkpoint / "checksums.txt").read_text().splitlines()
+        lines[1] = f"{crc32c(index.encode()):08x} {len(index)} index.json"
+        (checkpoint / "checksums.txt").write_text("\n".join(lines) + "\n")
+        for command in (["eval", out], ["inspect", checkpoint], ["export", out, "--to", self.folder / "e.safetensors"], ["train", *SMALL, "train.steps=5", "--out", out, "--resume"]):
+            self.assertIn("lie in its own folder", run(*command, code=65).stderr)
 
     def test_one_damaged_token_makes_no_model_of_gigabytes(self):
         for token in (10_000_000, 1 << 18, (1 << 31) - 1):

@@ -11,9 +11,8 @@
 #include <tuple>
 #include <utility>
 
-#include "base/error.h"
 #include "base/files/descriptor.h"
-#include "base/files/missing_path.h"
+#include "base/files/open_file.h"
 #include "base/units.h"
 
 namespace tessera {
@@ -24,16 +23,6 @@ namespace {
 
 constexpr int kMaxLinks = 40;         // as the kernel has it
 constexpr int kMaxNamesTried = 1000;  // for a temporary file
-
-[[noreturn]] void cannot_read(const fs::path& path, const std::string& why) {
-  throw UserError("cannot read '" + path.string() + "'", why + unexpanded_note(path),
-                  "check the path and that the file may be read", ExitCode::kMissingInput);
-}
-
-[[noreturn]] void cannot_write(const fs::path& path, const std::string& why) {
-  throw UserError("cannot write '" + path.string() + "'", why,
-                  "check that the folder exists, may be written and has room");
-}
 
 bool write_all(const Descriptor& file, std::string_view text) {
   while (!text.empty()) {
@@ -67,26 +56,31 @@ std::pair<fs::path, Descriptor> make_temporary(const fs::path& folder) {
 
 }  // namespace
 
-std::string read_file(const fs::path& path, int64_t pipe_limit) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status{};
-  if (!file.is_open() || ::fstat(file.number(), &status) != 0)
-    cannot_read(path, std::strerror(errno));
-  if (S_ISDIR(status.st_mode)) cannot_read(path, "it is a folder");
-  if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode))
-    cannot_read(path, "it is a device, which may have no end");
+namespace {
+
+std::string read_all(const fs::path& path, const OpenFile& open, int64_t pipe_limit) {
   std::string text;
   std::array<char, 1 << 16> buffer{};
   for (;;) {
-    const ssize_t got = ::read(file.number(), buffer.data(), buffer.size());
+    const ssize_t got = ::read(open.file.number(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) cannot_read(path, std::strerror(errno));
+    if (got < 0) throw cannot_read_error(path, std::strerror(errno));
     if (got == 0) return text;
     text.append(buffer.data(), static_cast<size_t>(got));
-    if (!S_ISREG(status.st_mode) && std::ssize(text) > pipe_limit)
-      cannot_read(path, "it is a pipe that gives more than " + to_text(Bytes(pipe_limit)) +
-                            ", the limit of pipes");
+    if (!S_ISREG(open.facts.st_mode) && std::ssize(text) > pipe_limit)
+      throw cannot_read_error(path, "it is a pipe that gives more than " +
+                                        to_text(Bytes(pipe_limit)) + ", the limit of pipes");
   }
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path, int64_t pipe_limit) {
+  return read_all(path, open_to_read(path, FileKind::kRegularOrPipe), pipe_limit);
+}
+
+std::string read_own_file(const fs::path& path) {
+  return read_all(path, open_to_read(path, FileKind::kRegular), 0);
 }
 
 struct FileWriter::State {
@@ -100,16 +94,16 @@ FileWriter::FileWriter(const fs::path& path) : state_(std::make_unique<State>())
   state.target = followed(path);
   struct stat before{};
   const bool exists = ::stat(state.target.c_str(), &before) == 0;
-  if (exists && S_ISDIR(before.st_mode)) cannot_write(path, "Is a directory");
+  if (exists && S_ISDIR(before.st_mode)) throw cannot_write_error(path, "Is a directory");
   if (exists && !S_ISREG(before.st_mode)) {  // it must not become a file
     state.file = Descriptor(::open(state.target.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!state.file.is_open()) cannot_write(path, std::strerror(errno));
+    if (!state.file.is_open()) throw cannot_write_error(path, std::strerror(errno));
     return;
   }
   if (exists && ::access(state.target.c_str(), W_OK) != 0)
-    cannot_write(state.target, std::strerror(errno));
+    throw cannot_write_error(state.target, std::strerror(errno));
   std::tie(state.temporary, state.file) = make_temporary(state.target.parent_path());
-  if (!state.file.is_open()) cannot_write(state.target, std::strerror(errno));
+  if (!state.file.is_open()) throw cannot_write_error(state.target, std::strerror(errno));
   if (!exists) return;
   // Only root may keep the owner of another user's file.
   [[maybe_unused]] const int kept = ::fchown(state.file.number(), before.st_uid, before.st_gid);
@@ -121,14 +115,15 @@ FileWriter::~FileWriter() {
 }
 
 void FileWriter::append(std::string_view text) {
-  if (!write_all(state_->file, text)) cannot_write(state_->target, std::strerror(errno));
+  if (!write_all(state_->file, text))
+    throw cannot_write_error(state_->target, std::strerror(errno));
 }
 
 void FileWriter::finish() {
   State& state = *state_;
   if (!state.file.close() ||
       (!state.temporary.empty() && ::rename(state.temporary.c_str(), state.target.c_str()) != 0))
-    cannot_write(state.target, std::strerror(errno));
+    throw cannot_write_error(state.target, std::strerror(errno));
   state.temporary.clear();
 }
 
@@ -138,16 +133,32 @@ void write_file(const fs::path& path, std::string_view text) {
   file.finish();
 }
 
+void write_own_file(const fs::path& path, std::string_view text) {
+  struct stat facts{};
+  if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode))
+    throw cannot_write_error(path, "it is not a regular file");
+  write_file(path, text);
+}
+
+AppendedFile::AppendedFile(fs::path path)
+    : path_(std::move(path)), file_(open_to_write(path_, O_APPEND)) {}
+
+void AppendedFile::append(std::string_view text) {
+  if (!write_all(file_, text)) throw cannot_write_error(path_, std::strerror(errno));
+}
+
 void check_can_write(const fs::path& path) {
   const fs::path target = followed(path);
   struct stat status{};
   if (::stat(target.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) cannot_write(path, "Is a directory");
-    if (::access(target.c_str(), W_OK) != 0) cannot_write(path, std::strerror(errno));
+    if (S_ISDIR(status.st_mode)) throw cannot_write_error(path, "Is a directory");
+    if (::access(target.c_str(), W_OK) != 0) throw cannot_write_error(path, std::strerror(errno));
     if (!S_ISREG(status.st_mode)) return;
+  } else if (errno != ENOENT) {  // a name that is too long, or a link to itself
+    throw cannot_write_error(path, std::strerror(errno));
   }
   const auto [temporary, file] = make_temporary(target.parent_path());
-  if (!file.is_open()) cannot_write(path, std::strerror(errno));
+  if (!file.is_open()) throw cannot_write_error(path, std::strerror(errno));
   ::unlink(temporary.c_str());
 }
 

@@ -140,40 +140,22 @@ class CaseRun {
     capture_.clear();
     const Observer observer = capture_.observer();
     runtime.run(program, pointers, results_, &observer);
-    Oracle oracle(given_, std::move(state), rounding_of_partials());
+    Oracle oracle(given_, std::move(state), rounding_of_all_partials());
     where_ = "step " + std::to_string(step) + ": ";
     compare_registers(oracle);
     compare_results(oracle);
     compare_variables(runtime, oracle);
   }
 
-  /// The serial value of which a register holds a partial value. The sum over the first
-  /// micro-batches is called "y.sum".
-  std::string value_of_partial(const Register& reg) const {
-    const std::string name = reg.name.text().substr(0, reg.name.text().find(' '));
-    return given_.graph.find_value(name) || !name.ends_with(".sum")
-               ? value_name(given_.graph, reg)
-               : name.substr(0, name.size() - 4);
-  }
-
-  /// A linear op on partial values rounds each of them, and the sum of n partial values rounds n
-  /// times, by their magnitude, while their sum may be small.
-  std::map<std::string, double> rounding_of_partials() const {
+  /// By value: what the rounding of its partial values may do to it.
+  std::map<std::string, double> rounding_of_all_partials() const {
     std::map<std::string, double> rounding;
     if (given_.exact) return rounding;
     for (RegisterIndex index : order_) {
       const Register& reg = tasks_->registers[index];
-      double terms = 1;
-      bool are_rounded = is_partial_of_micro_batches(reg);
-      for (const PartialAxis& p : reg.attr.partial) {
-        terms *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
-        // A maximum selects among parts and computes nothing with them.
-        are_rounded = are_rounded || p.reduce == ReduceOp::kSum || p.reduce == ReduceOp::kProd;
-      }
-      if (!is_float(reg.type->dtype) || !are_rounded) continue;
-      const double magnitude = capture_.assemble(index).magnitude;
-      if (std::isfinite(magnitude))
-        rounding[value_of_partial(reg)] += (terms + 1) * unit_roundoff(reg.type->dtype) * magnitude;
+      if (is_rounded_partial(reg))
+        rounding[name_of_partial(given_.graph, reg)] +=
+            rounding_of_partials(reg, capture_.assemble(index));
     }
     return rounding;
   }

@@ -26,11 +26,6 @@ StopSignals::StopSignals() {
 StopSignals::~StopSignals() {
   while (take()) {
   }
-  unblock();
-}
-
-void StopSignals::unblock() {
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 std::optional<int> StopSignals::take() {
@@ -42,7 +37,7 @@ std::optional<int> StopSignals::take() {
 std::optional<std::string> StopSignals::received() {
   const auto taken = take();
   if (!taken) return std::nullopt;
-  unblock();
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   for (const auto& [signal, name] : kStopSignals)
     if (signal == *taken) return name;
   return std::nullopt;

@@ -8,9 +8,10 @@
 
 namespace tessera {
 
-/// Blocks SIGTERM, SIGINT, SIGHUP and SIGUSR1 during its lifetime, until received() takes one. A
-/// SIGHUP that is ignored, as under nohup, stays ignored. A signal that was not taken at the end is
-/// dropped, since nothing is left to stop.
+/// Blocks SIGTERM, SIGINT, SIGHUP and SIGUSR1 until received() takes one. A SIGHUP that is ignored,
+/// as under nohup, stays ignored. At its end the signals stay blocked, and those that have arrived
+/// are dropped: nothing is left to stop, and a program that is ending with its result must not die
+/// of a signal that came too late.
 ///
 ///   threads  make it before any other thread; later threads inherit the signal mask
 class StopSignals {
@@ -27,8 +28,6 @@ class StopSignals {
   std::optional<int> take();
 
  private:
-  void unblock();
-
   sigset_t blocked_{}, before_{};
 };
 

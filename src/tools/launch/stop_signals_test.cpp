@@ -3,12 +3,28 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <thread>
 
 namespace tessera {
 namespace {
 
-TEST(StopSignals, ASignalWaitsUntilItIsAskedFor) {
+/// Begins like a program: no signal is blocked or waits, whatever the test before left.
+class StopSignalsTest : public testing::Test {
+ protected:
+  StopSignalsTest() {
+    sigset_t all;
+    sigfillset(&all);
+    const timespec at_once{};
+    while (sigtimedwait(&all, nullptr, &at_once) > 0) {
+    }
+    pthread_sigmask(SIG_UNBLOCK, &all, nullptr);
+  }
+};
+using StopSignalsAlone = StopSignalsTest;
+
+TEST_F(StopSignalsTest, ASignalWaitsUntilItIsAskedFor) {
   StopSignals signals;
   EXPECT_EQ(signals.received(), std::nullopt);
   raise(SIGTERM);
@@ -16,7 +32,7 @@ TEST(StopSignals, ASignalWaitsUntilItIsAskedFor) {
 }
 
 // The process must have no thread that was made before: the signal would go to it and end all.
-TEST(StopSignalsAlone, ASignalToAProcessWithOtherThreadsWaitsToo) {
+TEST_F(StopSignalsAlone, ASignalToAProcessWithOtherThreadsWaitsToo) {
   StopSignals signals;
   bool asked = false;
   std::thread other([&] {
@@ -28,7 +44,7 @@ TEST(StopSignalsAlone, ASignalToAProcessWithOtherThreadsWaitsToo) {
   EXPECT_EQ(signals.received(), "SIGINT");
 }
 
-TEST(StopSignals, ASignalThatCameTooLateIsDropped) {
+TEST_F(StopSignalsTest, ASignalThatCameTooLateIsDropped) {
   {
     StopSignals signals;
     raise(SIGTERM);
@@ -37,7 +53,19 @@ TEST(StopSignals, ASignalThatCameTooLateIsDropped) {
   EXPECT_EQ(next.received(), std::nullopt);
 }
 
-TEST(StopSignals, AHangUpAndAUserSignalAskForTheSame) {
+TEST_F(StopSignalsTest, ASignalAfterItsEndDoesNotEndTheProgram) {
+  EXPECT_EXIT(
+      {
+        {
+          const StopSignals signals;
+        }
+        for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) raise(signal);
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(StopSignalsTest, AHangUpAndAUserSignalAskForTheSame) {
   StopSignals hang_up;
   raise(SIGHUP);
   EXPECT_EQ(hang_up.received(), "SIGHUP");
@@ -46,7 +74,7 @@ TEST(StopSignals, AHangUpAndAUserSignalAskForTheSame) {
   EXPECT_EQ(user.received(), "SIGUSR1");
 }
 
-TEST(StopSignals, UnderNohupAHangUpStaysIgnored) {
+TEST_F(StopSignalsTest, UnderNohupAHangUpStaysIgnored) {
   std::signal(SIGHUP, SIG_IGN);
   {
     StopSignals signals;
@@ -56,7 +84,7 @@ TEST(StopSignals, UnderNohupAHangUpStaysIgnored) {
   std::signal(SIGHUP, SIG_DFL);
 }
 
-TEST(StopSignals, SignalsThatAreOnlyTakenStayBlocked) {
+TEST_F(StopSignalsTest, SignalsThatAreOnlyTakenStayBlocked) {
   StopSignals signals;
   for (const int signal : {SIGTERM, SIGINT, SIGTERM}) {
     raise(signal);
@@ -65,7 +93,7 @@ TEST(StopSignals, SignalsThatAreOnlyTakenStayBlocked) {
   EXPECT_EQ(signals.take(), std::nullopt);
 }
 
-TEST(StopSignals, TheSecondSignalEndsTheProgram) {
+TEST_F(StopSignalsTest, TheSecondSignalEndsTheProgram) {
   EXPECT_EXIT(
       {
         StopSignals signals;

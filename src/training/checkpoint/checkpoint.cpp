@@ -132,7 +132,26 @@ void Checkpoint::open() {
                      "it has " + std::to_string(file->size()) + " bytes, and was written with " +
                          std::to_string(stored.bytes),
                      kDamaged);
+    check_header(*file, stored);
   }
+}
+
+void Checkpoint::check_header(const InputFile& file, const IndexFile& stored) {
+  std::vector<std::byte> header(stored.header_bytes);
+  file.read_at(0, header);
+  const std::string damaged = "'" + file.path().string() + "' is damaged";
+  if (crc32c(header) != stored.header_checksum)
+    throw bad_data(damaged,
+                   "its header has the checksum " + checksum_text(crc32c(header)) +
+                       ", and was written with " + checksum_text(stored.header_checksum),
+                   kDamaged);
+  uint64_t length = 0;
+  if (header.size() >= sizeof length) std::memcpy(&length, header.data(), sizeof length);
+  if (header.size() < sizeof length || length != header.size() - sizeof length)
+    throw bad_data(damaged,
+                   "its header has " + std::to_string(length) + " bytes after its length, and " +
+                       std::to_string(stored.header_bytes) + " with it in the index",
+                   kDamaged);
 }
 
 void Checkpoint::check_documents(const std::string& index, const std::string& state,
@@ -254,23 +273,13 @@ void Checkpoint::verify_part(const std::string& name, const IndexTensor& stored,
                  [&](Range piece) { read_blocks(name, part, piece, buffer); });
 }
 
-void Checkpoint::verify_header(const std::string& name, const IndexFile& stored) const {
-  std::vector<std::byte> header(stored.header_bytes);
-  shard(name)->read_at(0, header);
-  if (crc32c(header) != stored.header_checksum)
-    throw bad_data("'" + (folder_ / name).string() + "' is damaged",
-                   "its header has the checksum " + checksum_text(crc32c(header)) +
-                       ", and was written with " + checksum_text(stored.header_checksum),
-                   kDamaged);
-}
-
 void Checkpoint::refuse(const std::string& what, const std::string& why) const {
   with_advice([&] { throw bad_data("'" + folder_.string() + "' " + what, why, kDamaged); });
 }
 
 void Checkpoint::verify() const {
   with_advice([&] {
-    for (const auto& [name, stored] : index_.files) verify_header(name, stored);
+    for (const auto& [name, stored] : index_.files) read_safetensors_header(*shard(name));
     for (const auto& [name, stored] : index_.tensors)
       for (const IndexPart& part : stored.parts) verify_part(name, stored, part);
   });

@@ -11,6 +11,7 @@
 //     plan.json       the plan of the run
 //     checksums.txt   checksum, size and name of these three
 //   latest            the name of the newest checkpoint, moved last
+//   latest_good       the name of the newest one whose run was sound, moved last
 #pragma once
 
 #include <atomic>
@@ -38,6 +39,21 @@ struct StoredPart {
   const std::byte* data = nullptr;
 };
 
+/// What a new checkpoint means for the others of its folder.
+struct Retention {
+  // NOLINTNEXTLINE(google-explicit-constructor): a number alone is that of a sound run
+  Retention(int count, bool good = true, std::optional<int64_t> proven_step = std::nullopt)
+      : keep_last(count), is_good(good), proven(proven_step) {}
+
+  int keep_last;  // complete checkpoints that are kept, including the new one; 0: all
+  /// Is its run sound, as far as its losses tell? `latest_good` then names it. Otherwise it names
+  /// `proven`, or stays as it is.
+  bool is_good;
+  /// The step of an earlier checkpoint after which the run was sound. It is kept, as is the one
+  /// that `latest_good` names: the new one may hold what a step has just spoiled.
+  std::optional<int64_t> proven;
+};
+
 /// One stored checkpoint, open for reading. The file system outlives it.
 ///
 ///   threads  any number at the same time
@@ -49,7 +65,7 @@ class Checkpoint {
   enum class Advice { kGive, kNone };
 
   /// Checks all but the bytes of the tensors: that every file exists with its size, and that index,
-  /// state and plan have their checksums.
+  /// state, plan and the header of every file have their checksums.
   ///   throws  UserError (66) when there is no such folder
   Checkpoint(FileSystem& files, std::filesystem::path folder, Advice advice = Advice::kGive);
 
@@ -82,6 +98,7 @@ class Checkpoint {
   friend class JointLoad;
   void with_advice(const std::function<void()>& work) const;
   void open();
+  static void check_header(const InputFile& file, const IndexFile& stored);
   void check_documents(const std::string& index, const std::string& state,
                        const std::string& plan) const;
   std::shared_ptr<const InputFile> shard(const std::string& name) const;
@@ -94,7 +111,6 @@ class Checkpoint {
                    uint32_t found) const;
   void verify_part(const std::string& tensor, const IndexTensor& stored,
                    const IndexPart& part) const;
-  void verify_header(const std::string& name, const IndexFile& stored) const;
 
   FileSystem& files_;
   std::filesystem::path folder_;
@@ -125,11 +141,13 @@ class CheckpointFolder {
   ///   throws    UserError (5) when a value is not finite: the checkpoint is then never committed
   void store(int64_t step, Rank rank, int ranks, const std::vector<StoredPart>& parts);
   /// Called by one process after every rank has stored. Writes the index and opens the temporary
-  /// folder as a reader would, makes it visible atomically, moves `latest`, and then removes all
-  /// checkpoints older than the newest `keep_last` complete ones up to this step (0 keeps all).
+  /// folder as a reader would, makes it visible atomically, moves `latest` (and `latest_good`), and
+  /// then removes all checkpoints older than the newest `keep_last` complete ones up to this step
+  /// (0 keeps all), except the two of Retention.
   ///   throws  UserError (65) when the file of a rank is missing, two ranks stored the same
   ///           element, or no rank stored it
-  void commit(int64_t step, int ranks, const Document& state, const Document& plan, int keep_last);
+  void commit(int64_t step, int ranks, const Document& state, const Document& plan,
+              const Retention& retention);
 
   // These functions find a checkpoint. A step is complete when its checkpoint opens.
 
@@ -142,17 +160,20 @@ class CheckpointFolder {
   /// The step that `latest` names if it is complete; else the newest complete one before it; else
   /// the newest complete one of all.
   std::optional<int64_t> latest() const;
+  /// The step that `latest_good` names if it is complete and before latest(); else latest(). A
+  /// folder without `latest_good` was written by an earlier version.
+  std::optional<int64_t> latest_good() const;
   /// The newest step before `step` whose checkpoint has no damage.
   std::optional<int64_t> good_before(int64_t step) const;
 
  private:
   std::filesystem::path aside(int64_t step) const;
   CheckpointIndex collect(int64_t step, int ranks) const;
-  std::optional<int64_t> step_of_latest() const;
+  std::optional<int64_t> step_named_by(const char* name) const;
   void check_aside(int64_t step) const;
   void put_in_place(int64_t step);
-  void move_latest(int64_t step);
-  void remove_older(int64_t step, int keep_last);
+  void move(const char* name, int64_t step);
+  void remove_older(int64_t step, const Retention& retention);
   /// Whether the folder of a step has a file that a checkpoint has: anything may have such a name.
   bool is_ours(int64_t step) const;
 

@@ -117,7 +117,8 @@ TEST_P(StopAtEveryWrite, LatestIsTheOldOrTheNewCheckpointAndTheNextSaveWorks) {
       EXPECT_EQ(try_save(*restarted, 9, 1), Ending::kDone) << "write " << writes;
       EXPECT_EQ(checked_latest(*restarted), 9);
       EXPECT_THAT(restarted->list("c"),
-                  testing::ElementsAre("latest", "step-00000009"));  // nothing is left behind
+                  testing::ElementsAre("latest", "latest_good",
+                                       "step-00000009"));  // nothing is left behind
     }
     EXPECT_GT(
         writes,

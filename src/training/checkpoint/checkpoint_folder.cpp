@@ -201,7 +201,7 @@ CheckpointIndex CheckpointFolder::collect(int64_t step, int ranks) const {
 }
 
 void CheckpointFolder::commit(int64_t step, int ranks, const Document& state, const Document& plan,
-                              int keep_last) {
+                              const Retention& retention) {
   const std::string index_text = to_json(to_document(collect(step, ranks))) + "\n";
   const std::string state_text = to_json(state, 2) + "\n", plan_text = to_json(plan, 2) + "\n";
   write_synced(files_, aside(step) / "index.json", index_text);
@@ -212,8 +212,13 @@ void CheckpointFolder::commit(int64_t step, int ranks, const Document& state, co
   files_.sync_folder(aside(step));
   check_aside(step);
   put_in_place(step);
-  move_latest(step);
-  remove_older(step, keep_last);
+  // In this order: `latest_good` is before `latest` only when the run was not sound.
+  if (retention.is_good)
+    move("latest_good", step);
+  else if (retention.proven)
+    move("latest_good", *retention.proven);
+  move("latest", step);
+  remove_older(step, retention);
 }
 
 void CheckpointFolder::check_aside(int64_t step) const try {
@@ -232,26 +237,28 @@ void CheckpointFolder::put_in_place(int64_t step) {
   if (replaces) remove_leftover(files_, replaced);
 }
 
-void CheckpointFolder::move_latest(int64_t step) {
-  const fs::path aside_of_latest = folder_ / (std::string("latest") + kAside);
-  write_synced(files_, aside_of_latest, checkpoint_name(step) + "\n");
-  files_.rename(aside_of_latest, folder_ / "latest");
+void CheckpointFolder::move(const char* name, int64_t step) {
+  const fs::path aside_of_name = folder_ / (std::string(name) + kAside);
+  write_synced(files_, aside_of_name, checkpoint_name(step) + "\n");
+  files_.rename(aside_of_name, folder_ / name);
   files_.sync_folder(folder_);
 }
 
-void CheckpointFolder::remove_older(int64_t step, int keep_last) {
-  ensure(keep_last >= 0, "a number of checkpoints to keep");
+void CheckpointFolder::remove_older(int64_t step, const Retention& retention) {
+  ensure(retention.keep_last >= 0, "a number of checkpoints to keep");
   std::vector<int64_t> older = steps();
   // A later one is of a run that was given up: its user removes it.
   std::erase_if(older, [&](int64_t other) { return other > step || !is_ours(other); });
   std::vector<int64_t> complete;
   for (int64_t other : older)
     if (damage(other, false).empty()) complete.push_back(other);
-  const size_t keep = keep_last;
+  const size_t keep = retention.keep_last;
   if (keep == 0 || complete.size() <= keep) return;
   const int64_t oldest_kept = complete[complete.size() - keep];
+  const std::optional<int64_t> good = step_named_by("latest_good");
   for (int64_t other : older) {
     if (other >= oldest_kept) break;
+    if (other == good || other == retention.proven) continue;
     const fs::path removing = folder_ / (checkpoint_name(other) + kRemoving);
     files_.rename(path_of(other), removing);  // so that a stop never leaves half of it in place
     files_.sync_folder(folder_);
@@ -291,8 +298,8 @@ std::string CheckpointFolder::damage(int64_t step, bool every_byte) const try {
   return error.what_happened() + ": " + error.why();
 }
 
-std::optional<int64_t> CheckpointFolder::step_of_latest() const try {
-  std::string name = read_whole(files_, folder_ / "latest");
+std::optional<int64_t> CheckpointFolder::step_named_by(const char* file) const try {
+  std::string name = read_whole(files_, folder_ / file);
   if (name.ends_with('\n')) name.pop_back();
   const std::optional<int64_t> step = step_of_name(name);
   return step && name == checkpoint_name(*step) ? step : std::nullopt;
@@ -303,11 +310,16 @@ std::optional<int64_t> CheckpointFolder::step_of_latest() const try {
 std::optional<int64_t> CheckpointFolder::latest() const {
   std::vector<int64_t> order = steps();
   std::reverse(order.begin(), order.end());
-  if (const std::optional<int64_t> named = step_of_latest())
+  if (const std::optional<int64_t> named = step_named_by("latest"))
     std::stable_partition(order.begin(), order.end(), [&](int64_t step) { return step <= *named; });
   for (int64_t step : order)
     if (damage(step, false).empty()) return step;
   return std::nullopt;
+}
+
+std::optional<int64_t> CheckpointFolder::latest_good() const {
+  const std::optional<int64_t> newest = latest(), good = step_named_by("latest_good");
+  return good && newest && *good < *newest && damage(*good, false).empty() ? good : newest;
 }
 
 std::optional<int64_t> CheckpointFolder::good_before(int64_t step) const {

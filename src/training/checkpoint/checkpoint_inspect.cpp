@@ -64,7 +64,7 @@ Document inspect_checkpoint(FileSystem& files, const fs::path& path) {
 
 Document inspect_folder(FileSystem& files, const fs::path& path) {
   const CheckpointFolder folder(files, path);
-  const std::optional<int64_t> latest = folder.latest();
+  const std::optional<int64_t> latest = folder.latest(), good = folder.latest_good();
   Document::List checkpoints;
   for (int64_t step : folder.steps()) {
     const std::string damage = folder.damage(step, false);
@@ -80,6 +80,7 @@ Document inspect_folder(FileSystem& files, const fs::path& path) {
         "give a safetensors file, a checkpoint, or the folder of the checkpoints of a run");
   return Document::Table{{"kind", "checkpoints"},
                          {"latest", latest ? Document(checkpoint_name(*latest)) : Document()},
+                         {"latest_good", good ? Document(checkpoint_name(*good)) : Document()},
                          {"checkpoints", std::move(checkpoints)}};
 }
 

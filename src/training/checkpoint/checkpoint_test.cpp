@@ -33,7 +33,7 @@ TEST(Checkpoint, NamesSayTheStepAndTheRank) {
 TEST(Checkpoint, IsAFolderWithAFileARank) {
   SimulatedDisk disk;
   save(disk, "run/checkpoints/", 7, split_over_ranks("w", kMatrix, 0, 2));
-  EXPECT_THAT(disk.list("run/checkpoints"), ElementsAre("latest", "step-00000007"));
+  EXPECT_THAT(disk.list("run/checkpoints"), ElementsAre("latest", "latest_good", "step-00000007"));
   EXPECT_EQ(read_whole(disk, "run/checkpoints/latest"), "step-00000007\n");
   EXPECT_THAT(disk.list("run/checkpoints/step-00000007"),
               ElementsAre("checksums.txt", "index.json", "plan.json",
@@ -272,6 +272,66 @@ TEST_F(CheckpointOnDisk, RanksStoreAndLoadAtTheSameTime) {
   checkpoint.verify();
 }
 
+TEST(CheckpointFolder, KeepsTheLastGoodCheckpointUntilThereIsALaterGoodOne) {
+  SimulatedDisk disk;
+  const auto steps_after = [&](int64_t step, bool is_good) {
+    save(disk, "c", step, {{{"w", kMatrix, whole_box(kMatrix.shape)}}}, Retention(1, is_good));
+    return CheckpointFolder(disk, "c").steps();
+  };
+  const auto good = [&] { return CheckpointFolder(disk, "c").latest_good(); };
+  EXPECT_THAT(steps_after(1, true), ElementsAre(1));
+  EXPECT_THAT(steps_after(2, false), ElementsAre(1, 2));
+  EXPECT_THAT(steps_after(3, false), ElementsAre(1, 3)) << "the first one is still the last good";
+  EXPECT_EQ(good(), 1);
+  EXPECT_EQ(CheckpointFolder(disk, "c").latest(), 3);
+  EXPECT_THAT(steps_after(4, true), ElementsAre(4)) << "the run has recovered";
+  EXPECT_EQ(good(), 4);
+}
+
+TEST(CheckpointFolder, AStepThatSpoiledItsCheckpointLeavesTheProvenOne) {
+  SimulatedDisk disk;
+  const auto save_step = [&](int64_t step, const Retention& retention) {
+    save(disk, "c", step, {{{"w", kMatrix, whole_box(kMatrix.shape)}}}, retention);
+    return CheckpointFolder(disk, "c").steps();
+  };
+  EXPECT_THAT(save_step(1, 1), ElementsAre(1));
+  // The loss of step 2 was that of the state of step 1. What step 2 did is known after step 3.
+  EXPECT_THAT(save_step(2, Retention(1, true, 1)), ElementsAre(1, 2));
+  EXPECT_EQ(CheckpointFolder(disk, "c").latest_good(), 2);
+  EXPECT_THAT(save_step(3, Retention(1, false, 1)), ElementsAre(1, 3));
+  EXPECT_EQ(CheckpointFolder(disk, "c").latest_good(), 1);
+}
+
+TEST(CheckpointFolder, OneThatIsDamagedIsNotTheLatestGood) {
+  SimulatedDisk disk;
+  save(disk, "c", 1, {{{"w", kMatrix, whole_box(kMatrix.shape)}}}, 0);
+  save(disk, "c", 2, {{{"w", kMatrix, whole_box(kMatrix.shape)}}}, Retention(0, false));
+  write_synced(disk, "c/step-00000001/index.json", "x");
+  EXPECT_EQ(CheckpointFolder(disk, "c").latest_good(), 2);
+}
+
+TEST(Checkpoint, EveryFlippedByteOfAHeaderIsFoundWhenItIsOpened) {
+  const Owners owners = {{{"w", kMatrix, whole_box(kMatrix.shape)}},
+                         {}};  // the second has a header only
+  SimulatedDisk disk;
+  save(disk, "c", 1, owners);
+  const CheckpointFolder folder(disk, "c");
+  for (const Rank rank : {0, 1}) {
+    const std::filesystem::path shard = folder.path_of(1) / rank_file_name(rank);
+    const std::string whole = read_whole(disk, shard);
+    const int64_t header = read_safetensors_header(*disk.open(shard)).data_begin;
+    for (int64_t at = 0; at < header; at += 7) {
+      std::string flipped = whole;
+      flipped[at] = static_cast<char>(flipped[at] ^ 1);
+      write_synced(disk, shard, flipped);
+      EXPECT_THAT(folder.damage(1, false), HasSubstr("is damaged: its header has the checksum"))
+          << rank << " " << at;
+    }
+    write_synced(disk, shard, whole);
+  }
+  EXPECT_EQ(folder.damage(1, true), "");
+}
+
 TEST(CheckpointFolder, LeavesFoldersOfOthers) {
   SimulatedDisk disk;
   disk.make_folder("c/step-00000001");
@@ -279,8 +339,8 @@ TEST(CheckpointFolder, LeavesFoldersOfOthers) {
   write_synced(disk, "c/step-00000002/notes.txt", "of someone else");
   for (const int64_t step : {3, 4})
     save(disk, "c", step, {{{"w", kMatrix, whole_box(kMatrix.shape)}}}, 1);
-  EXPECT_EQ(disk.list("c"), (std::vector<std::string>{"latest", "step-00000001", "step-00000002",
-                                                      "step-00000004"}));
+  EXPECT_THAT(disk.list("c"), ElementsAre("latest", "latest_good", "step-00000001", "step-00000002",
+                                          "step-00000004"));
   EXPECT_EQ(CheckpointFolder(disk, "c").latest(), 4);
 }
 
@@ -373,7 +433,7 @@ TEST(Checkpoint, IsSummarisedFromAFileAFolderOrARun) {
       R"("bytes":280,"parts":2}],"state":{"step":2,"data_position":16}})");
   EXPECT_EQ(
       to_json(inspect_stored(disk, "c")),
-      R"({"kind":"checkpoints","latest":"step-00000002","checkpoints":[{"name":"step-00000001",)"
+      R"({"kind":"checkpoints","latest":"step-00000002","latest_good":"step-00000002","checkpoints":[{"name":"step-00000001",)"
       R"("step":1,"complete":false,)"
       R"("damage":"cannot read 'c/step-00000001/plan.json': No such file or directory"},)"
       R"({"name":"step-00000002","step":2,"complete":true,"damage":""}]})");

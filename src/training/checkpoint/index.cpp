@@ -157,7 +157,7 @@ namespace {
 
 IndexFile parse_index_file(const std::string& name, const Document& document,
                            const std::string& file) {
-  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
+  if (name.empty() || name.front() == '.' || name.find_first_of({"/\0", 2}) != std::string::npos)
     throw bad_data("'" + file + "' names the file '" + name + "'",
                    "the files of a checkpoint lie in its own folder", kUseAnother);
   JsonFields fields(document, file, "file '" + name + "'");

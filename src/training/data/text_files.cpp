@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <string_view>
@@ -20,12 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kLookedAt = 4096;
+constexpr int64_t kLookedAt = 4096;
 /// A UTF-8 character that the limit divides begins at most this many bytes before it.
 constexpr int64_t kBefore = 3;
-/// Files of this size and more are mapped, while there are fewer mappings than kMaxMappings.
-constexpr int64_t kMapped = 64 << 10;
-constexpr size_t kMaxMappings = 30'000;
+/// Files of this size and more stay where they are, and are read by blocks of this size.
+constexpr int64_t kBlock = 64 << 10;
+/// The descriptors that are held: a process often has no more than 1,024.
+constexpr int kMaxHeldFiles = 256;
 
 [[noreturn]] void cannot_read(const fs::path& path, const std::string& why) {
   throw UserError("cannot read text from '" + path.string() + "'", why + unexpanded_note(path),
@@ -64,23 +64,28 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& paths) {
   return files;
 }
 
-/// Reads up to `count` further bytes of the stream.
-std::string read_some(std::ifstream& stream, size_t count, const fs::path& path) {
-  std::string bytes(count, '\0');
-  stream.read(bytes.data(), count);
-  if (stream.bad()) cannot_read(path, "reading failed");
-  bytes.resize(stream.gcount());
+std::string read_range(const StableFile& file, int64_t begin, int64_t end) {
+  std::string bytes(static_cast<size_t>(end - begin), '\0');
+  file.read_at(begin, bytes);
   return bytes;
 }
 
-/// The bytes of `text` that a limit of `most` bytes leaves: with a whole character at the end.
-int64_t cut(std::string_view text, int64_t largest) {
-  if (std::ssize(text) <= largest) return std::ssize(text);
-  int64_t end = largest;
-  while (end > 0 && largest - end < kBefore && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80)
+/// The bytes of a text that a limit of `largest` bytes leaves: with a whole character at the end.
+///   near  the bytes from `begin` on: kBefore before the limit, and a character after it
+int64_t cut(std::string_view near, int64_t begin, int64_t largest) {
+  const int64_t limit = largest - begin;
+  int64_t end = limit;
+  while (end > 0 && limit - end < kBefore && (static_cast<uint8_t>(near[end]) & 0xc0) == 0x80)
     --end;
-  const bool divides = utf8_length(text.substr(end)) > largest - end;
-  return divides && end > 0 ? end : largest;
+  const bool divides = utf8_length(near.substr(end)) > limit - end;
+  return divides && begin + end > 0 ? begin + end : largest;
+}
+
+/// The bytes of the file that the limit leaves.
+int64_t used_bytes(const StableFile& file, int64_t largest) {
+  if (file.size() <= largest) return file.size();
+  const int64_t begin = std::max<int64_t>(0, largest - kBefore);
+  return cut(read_range(file, begin, std::min(file.size(), largest + kBefore + 1)), begin, largest);
 }
 
 [[noreturn]] void no_text(const std::vector<fs::path>& paths, size_t files, int empty, int others) {
@@ -105,54 +110,49 @@ TextFiles::TextFiles(const std::vector<fs::path>& paths, int64_t max_bytes) {
 }
 
 void TextFiles::add(const fs::path& path, int64_t largest) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) cannot_read(path, "it cannot be opened");
-  std::string text = read_some(stream, kLookedAt, path);
-  if (text.empty()) ++empty_files_;
-  if (text.find('\0') != std::string::npos) {
+  const bool is_held = held_files_ < kMaxHeldFiles;
+  const auto file = std::make_shared<const StableFile>(
+      path, is_held ? StableFile::Descriptors::kOne : StableFile::Descriptors::kNone);
+  const std::string first = read_range(*file, 0, std::min(file->size(), kLookedAt));
+  if (first.empty()) ++empty_files_;
+  if (first.find('\0') != std::string::npos) {
     ++other_files_;
     return;
   }
-  std::error_code unknown;
-  const auto size = static_cast<int64_t>(fs::file_size(path, unknown));
-  if (largest == 0) {
-    left_out_ += unknown ? std::ssize(text) : size;
+  const int64_t used = largest == 0 ? 0 : used_bytes(*file, largest);
+  left_out_ += file->size() - used;
+  if (used == 0) return;
+  begins_.insert_or_assign(size_, path);
+  if (file->size() < kBlock) {
+    add_loaded(read_range(*file, 0, used));
     return;
   }
-  if (!text.empty()) begins_.insert_or_assign(size_, path);
-  if (!unknown && size >= kMapped && mapped_.size() < kMaxMappings) {
-    const std::string_view bytes = mapped_.emplace_back(path).bytes();
-    const int64_t used = cut(bytes, largest);
-    left_out_ += std::ssize(bytes) - used;
-    parts_.push_back({size_, bytes.substr(0, used)});
-    size_ += used;
-    return;
-  }
-  while (stream) text += read_some(stream, kMapped, path);
-  const int64_t used = cut(text, largest);
-  left_out_ += std::ssize(text) - used;
-  text.resize(used);
-  add_loaded(std::move(text));
+  parts_.push_back({.begin = size_, .loaded = {}, .size = used, .file = file});
+  size_ += used;
+  held_files_ += is_held ? 1 : 0;
 }
 
 void TextFiles::add_loaded(std::string text) {
   if (text.empty()) return;
   // A string that has room does not move its bytes, so small files share blocks.
-  constexpr size_t kBlock = size_t{1} << 20;
+  constexpr size_t kShared = size_t{1} << 20;
   const bool has_room =
       !loaded_.empty() && loaded_.back().capacity() - loaded_.back().size() >= text.size();
-  if (!has_room) loaded_.emplace_back().reserve(std::max(kBlock, text.size()));
+  if (!has_room) loaded_.emplace_back().reserve(std::max(kShared, text.size()));
   std::string& block = loaded_.back();
   const bool follows =
-      has_room && !parts_.empty() &&
-      parts_.back().bytes.data() + parts_.back().bytes.size() == block.data() + block.size();
+      has_room && !parts_.empty() && !parts_.back().file &&
+      parts_.back().loaded.data() + parts_.back().loaded.size() == block.data() + block.size();
   const size_t begin = block.size();
   block += text;
-  if (follows)
-    parts_.back().bytes = {parts_.back().bytes.data(), parts_.back().bytes.size() + text.size()};
-  else
-    parts_.push_back({size_, std::string_view(block).substr(begin)});
-  size_ += std::ssize(text);
+  const int64_t count = std::ssize(text);
+  if (!follows)
+    parts_.push_back(
+        {.begin = size_, .loaded = {block.data() + begin, 0}, .size = 0, .file = nullptr});
+  Part& part = parts_.back();
+  part.size += count;
+  part.loaded = {part.loaded.data(), static_cast<size_t>(part.size)};
+  size_ += count;
 }
 
 void TextFiles::visit(Range range, const std::function<void(std::string_view)>& visit) const {
@@ -160,11 +160,20 @@ void TextFiles::visit(Range range, const std::function<void(std::string_view)>& 
   auto part = std::upper_bound(parts_.begin(), parts_.end(), range.begin,
                                [](int64_t at, const Part& next) { return at < next.begin; });
   if (part != parts_.begin()) --part;
+  std::string buffer;
   for (; !range.empty(); ++part) {
-    const int64_t from = range.begin - part->begin;
-    const int64_t count = std::min(range.size(), std::ssize(part->bytes) - from);
-    visit(part->bytes.substr(from, count));
+    int64_t from = range.begin - part->begin;
+    int64_t count = std::min(range.size(), part->size - from);
     range.begin += count;
+    if (!part->file) {
+      visit(part->loaded.substr(from, count));
+      continue;
+    }
+    for (; count > 0; from += std::ssize(buffer), count -= std::ssize(buffer)) {
+      buffer.resize(std::min(count, kBlock));
+      part->file->read_at(from, buffer);
+      visit(buffer);
+    }
   }
 }
 

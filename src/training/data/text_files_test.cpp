@@ -36,7 +36,7 @@ TEST_F(ReadText, ReadsFilesInTheOrderOfTheirPaths) {
   EXPECT_EQ(read_text({c, a, b}, kPlenty), "first second third");
 }
 
-TEST_F(ReadText, TheFileOfAByteIsKnownWhetherItWasLoadedOrMapped) {
+TEST_F(ReadText, TheFileOfAByteIsKnownWhetherItWasLoadedOrNot) {
   const fs::path a = write("a.txt", "abc"), empty = write("b.txt", ""), c = write("c.txt", "de"),
                  large = write("d.txt", std::string(100'000, 'x')), last = write("e.txt", "f");
   const TextFiles files({a, empty, c, large, last});
@@ -167,7 +167,7 @@ TEST_F(ReadText, WithoutALimitNothingIsLeftOut) {
 }
 
 TEST_F(ReadText, ALimitSaysHowMuchTextItLeavesOut) {
-  // Mapped and loaded files; the file of a zero byte is no text.
+  // Files that are loaded and others; the file of a zero byte is no text.
   for (const int64_t size : {10, 200'000}) {
     write("a.txt", std::string(size, 'a'));
     write("b.txt", std::string(size, 'b'));
@@ -179,13 +179,39 @@ TEST_F(ReadText, ALimitSaysHowMuchTextItLeavesOut) {
   }
 }
 
-TEST_F(ReadText, ACharacterThatTheLimitDividesIsLeftOutOfMappedFilesToo) {
+TEST_F(ReadText, ACharacterThatTheLimitDividesIsLeftOutOfLargeFilesToo) {
   const std::string snow = "\u2603";  // three bytes
   std::string text;
   while (text.size() < 90'000) text += snow;
   const TextFiles files({write("snow.txt", text)}, 70'000);  // 23,333 whole ones and a byte
   EXPECT_EQ(files.size(), 69'999);
   EXPECT_EQ(files.left_out(), std::ssize(text) - 69'999);
+}
+
+TEST_F(ReadText, ALargeFileThatBecomesShorterIsAnErrorOfTheNextRead) {
+  const fs::path path = write("a.txt", std::string(200'000, 'x'));
+  const TextFiles files({path});
+  fs::resize_file(path, 0);
+  EXPECT_THAT([&] { files.text(); },
+              throws_user_error("'" + path.string() +
+                                    "' has changed since this command opened it\n"
+                                    "  why: it has 0 bytes, and had 200000\n"
+                                    "  fix: let no program write into the data of a run: give the "
+                                    "run a copy, and put new data into new files",
+                                ExitCode::kBadData));
+}
+
+TEST_F(ReadText, MoreFilesThanDescriptorsAreRead) {
+  std::string all;
+  for (int i = 0; i < 300; ++i) {
+    const std::string text(64 << 10, static_cast<char>('a' + i % 26));
+    write("f" + std::to_string(10'000 + i), text);
+    all += text;
+  }
+  const TextFiles files({folder_.path()});
+  const int64_t held = std::distance(fs::directory_iterator("/proc/self/fd"), {});
+  EXPECT_LT(held, 400);
+  EXPECT_EQ(files.text(), all);
 }
 
 TEST_F(ReadText, ARangeCrossesTheFiles) {

@@ -172,7 +172,7 @@ std::string names_of(const std::vector<int64_t>& steps) {
 
 }  // namespace
 
-void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
+void save_checkpoint(Engine& engine, CheckpointFolder& folder, const Retention& retention) {
   check_none_in_flight(engine.runtime().steps_in_flight(), "save_checkpoint()");
   const int64_t step = engine.step_count();
   const int ranks = engine.runtime().ranks();
@@ -187,7 +187,7 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
   runtime.on_all_processes([&] {
     if (!runtime.is_leader()) return;
     const CheckpointDocuments documents = documents_of(engine);
-    folder.commit(step, ranks, documents.state, documents.plan, keep_last);
+    folder.commit(step, ranks, documents.state, documents.plan, retention);
   });
 }
 
@@ -314,7 +314,13 @@ fs::path find_checkpoint(FileSystem& files, const fs::path& path) {
         !damage.empty())
       log_warning(checkpoint_name(step) + " is damaged and " + checkpoint_name(*latest) +
                   " is used: " + damage);
-  return folder.path_of(*latest);
+  const std::optional<int64_t> good = folder.latest_good();
+  if (good != latest)
+    log_warning(fmt::format(
+        "{} is used, the last one before losses that were far outside of those before them; to use "
+        "the newest one, name it: {}",
+        checkpoint_name(*good), folder.path_of(*latest).string()));
+  return folder.path_of(good.value_or(*latest));
 }
 
 }  // namespace tessera

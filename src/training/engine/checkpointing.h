@@ -19,14 +19,15 @@ namespace tessera {
 /// Stores the state of the run after step_count() steps. Of replicas, the first holder stores its
 /// own.
 ///
-///   keep_last  the number of checkpoints that are kept, including this one; 0: all
+///   retention  the number of checkpoints that are kept, including this one; 0: all. With is_good
+///              false the last good one is kept besides
 ///   requires   the engine trains
 ///   throws     UserError (1) when something cannot be written; earlier checkpoints stay good, and
 ///              the engine can continue
 ///   memory     no rank holds more than its own parts and a block of them
 ///   processes  each process stores the parts of its ranks into the same folder; the leader begins
 ///              and commits
-void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last);
+void save_checkpoint(Engine& engine, CheckpointFolder& folder, const Retention& retention);
 
 /// Loads variables, step, learning rate and position in the text from a checkpoint; each rank reads
 /// the boxes that it needs. The run then continues as the stored one: under its plan with the same
@@ -59,9 +60,9 @@ struct StoredRun {
 ///           made the network; 78 for overrides
 StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string>& sets = {});
 
-/// The checkpoint that `path` refers to: the checkpoint itself, or the latest complete one of a
-/// folder of checkpoints, or of a run folder, which keeps them in "checkpoints". A warning names
-/// later ones that are damaged.
+/// The checkpoint that `path` refers to: the checkpoint itself, or the latest good one of a folder
+/// of checkpoints, or of a run folder, which keeps them in "checkpoints". A warning names later
+/// ones that are damaged, or whose losses were not sound.
 ///
 ///   throws  UserError: 66 when there is none, with those beside it; 65 when there are only damaged
 ///   ones, with the defect

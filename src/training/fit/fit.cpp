@@ -31,6 +31,17 @@ bool will_evaluate(const FitOptions& options, int64_t first_step) {
   return every > 0 && (first_step + options.steps) / every > first_step / every;
 }
 
+/// Does it say that data is damaged or missing? The state of the run is then as good as before.
+bool is_of_data(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const UserError& known) {
+    return known.exit_code() == ExitCode::kBadData || known.exit_code() == ExitCode::kMissingInput;
+  } catch (...) {
+    return false;
+  }
+}
+
 std::string message_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -156,20 +167,21 @@ class Fit {
     tell(&Callback::on_evaluate);
   }
 
-  /// An evaluation that fails does not lose the steps before it. Of several processes the others
-  /// may not know of the error, so they do not save.
+  /// An evaluation that fails does not lose the steps before it.
   void evaluate_at_end() {
     try {
       evaluate();
     } catch (const std::exception&) {
-      const Runtime& runtime = engine_.runtime();
-      if (!telling_ && std::ssize(runtime.local_ranks()) == runtime.ranks()) save_after_error();
+      save_after_error();
       throw;
     }
   }
 
+  /// Of several processes the others may not know of the error, so they do not save; neither does a
+  /// run whose callback threw.
   void save_after_error() {
-    if (!options_.save) return;
+    const Runtime& runtime = engine_.runtime();
+    if (!options_.save || telling_ || std::ssize(runtime.local_ranks()) != runtime.ranks()) return;
     try {
       save();
     } catch (const std::exception& later) {
@@ -232,6 +244,7 @@ class Fit {
 
   [[noreturn]] void end_after(const std::exception_ptr& error) {
     let_steps_end();
+    if (is_of_data(error)) save_after_error();
     finish_saves_after_error();
     state_.stop_reason = "an error ended training";
     state_.error = message_of(error);

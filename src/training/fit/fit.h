@@ -50,6 +50,9 @@ struct FitResult {
 ///                compiled, and the held-out data is checked. When the evaluation at the end fails
 ///                nevertheless, an engine that is alone in its run is saved before the
 ///                error is thrown
+///   data         when the data of a step cannot be read, the steps before it are saved, by an
+///   engine
+///                that is alone in its run, before the error is thrown
 ///   throws  UserError (78) for a number below 0 in the options; the exception of a step, a
 ///           callback, `save` or `finish_saves` (callbacks.h lists the callbacks that are told)
 FitResult fit(Engine& engine, const FitOptions& options);

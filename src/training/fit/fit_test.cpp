@@ -344,7 +344,8 @@ class DamagedText : public Dataset {
   int64_t samples() const override { return text_->samples(); }
   uint64_t fingerprint() const override { return text_->fingerprint(); }
   void write(int64_t sample, int64_t row, Batch& batch) const override {
-    if (sample == damaged_) throw UserError("the text is damaged", "a page is missing", "find it");
+    if (sample == damaged_)
+      throw UserError("the text is damaged", "a page is missing", "find it", ExitCode::kBadData);
     text_->write(sample, row, batch);
   }
 
@@ -364,6 +365,22 @@ TEST(FitWithoutPauses, ABatchThatCannotBeReadIsHeardOfAfterTheStepBeforeIt) {
   EXPECT_THROW(fit(engine, {.steps = 9, .callbacks = {&watcher}}), UserError);
   EXPECT_EQ(watcher.events, (std::vector<std::string>{"begin 0", "end 1", "begin 1", "end 2",
                                                       "begin 2", "train end 2"}));
+}
+
+TEST(Fit, StepsBeforeDataThatCannotBeReadAreSaved) {
+  RunConfig config = small_run();
+  auto data = std::make_shared<RunData>(*small_text());
+  data->train = std::make_shared<const DamagedText>(data->train, 3 * config.train.batch);
+  config.data.shuffle = Shuffle::kNone;
+  Engine engine(config, serial_plan(), data);
+  std::vector<int64_t> saved;
+  int finished = 0;
+  const FitOptions options{.steps = 9,
+                           .save = [&](Engine& of) { saved.push_back(of.step_count()); },
+                           .finish_saves = [&] { ++finished; }};
+  EXPECT_THROW(fit(engine, options), UserError);
+  EXPECT_THAT(saved, ElementsAre(3));
+  EXPECT_EQ(finished, 1);
 }
 
 // ---- early stop ----

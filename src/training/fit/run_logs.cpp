@@ -3,22 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 
-#include "base/error.h"
+#include "base/files/open_file.h"
 #include "ir/models/graphs.h"
 #include "training/fit/internal/process_info.h"
 
 namespace tessera {
 namespace {
-
-[[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
-  throw UserError("cannot write '" + path.string() + "'",
-                  error != 0 ? std::strerror(error) : "writing failed",
-                  "check that the folder may be written and that the disk has room");
-}
 
 /// A number of f32 as the shortest decimal that is it: 1e-4, not 9.999999747378752e-05.
 double shortest(double number) {
@@ -30,18 +22,6 @@ double per_second(double amount, Seconds time) {
 }
 
 }  // namespace
-
-JsonLines::JsonLines(std::filesystem::path path) : path_(std::move(path)) {
-  errno = 0;
-  out_.open(path_, std::ios::app);
-  if (!out_) cannot_write(path_, errno);
-}
-
-void JsonLines::append(const Document& line) {
-  errno = 0;
-  out_ << to_json(line) << std::endl;
-  if (!out_) cannot_write(path_, errno);
-}
 
 // ---- metrics ----
 
@@ -112,7 +92,7 @@ RankLogs::RankLogs(const std::filesystem::path& folder, const Engine& engine, in
     : every_(every) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) cannot_write(folder, error.value());
+  if (error) throw cannot_write_error(folder, error.message());
   for (Rank rank : engine.runtime().local_ranks()) {
     files_.push_back(folder / fmt::format("rank-{:05}.jsonl", rank));
     JsonLines(files_.back());  // it can be written

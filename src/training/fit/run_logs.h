@@ -2,29 +2,25 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/files/document.h"
+#include "base/files/file.h"
 #include "training/fit/callbacks.h"
 #include "training/fit/internal/event_file.h"
 
 namespace tessera {
 
-/// A file of JSON objects, one per line. Each is in the file when append() returns, so that readers
-/// can follow it.
-///   throws  UserError (1) when it cannot be written
+/// A file of JSON objects, one per line, as AppendedFile.
 class JsonLines {
  public:
-  /// Appends to the existing contents of the file.
-  explicit JsonLines(std::filesystem::path path);
-  void append(const Document& line);
+  explicit JsonLines(std::filesystem::path path) : file_(std::move(path)) {}
+  void append(const Document& line) { file_.append(to_json(line) + "\n"); }
 
  private:
-  std::filesystem::path path_;
-  std::ofstream out_;
+  AppendedFile file_;
 };
 
 /// What the devices of a run could do, of a description of them.

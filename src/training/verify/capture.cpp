@@ -329,6 +329,31 @@ bool is_partial_of_micro_batches(const Register& reg) {
   return reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
 }
 
+bool is_rounded_partial(const Register& reg) {
+  if (!is_float(reg.type->dtype)) return false;
+  return is_partial_of_micro_batches(reg) ||
+         std::ranges::any_of(reg.attr.partial, [](const PartialAxis& partial) {
+           return partial.reduce == ReduceOp::kSum || partial.reduce == ReduceOp::kProd;
+         });
+}
+
+double rounding_of_partials(const Register& reg, const Capture::Whole& whole) {
+  double terms = 1;
+  for (const PartialAxis& partial : reg.attr.partial)
+    terms *= static_cast<double>(reg.attr.mesh->shape()[partial.axis]);
+  return std::isfinite(whole.magnitude)
+             ? (terms + 1) * unit_roundoff(reg.type->dtype) * whole.magnitude
+             : 0;
+}
+
+std::string name_of_partial(const Graph& graph, const Register& reg) {
+  constexpr std::string_view kSum = ".sum";
+  const std::string name = reg.name.text().substr(0, reg.name.text().find(' '));
+  return graph.find_value(name) || !name.ends_with(kSum)
+             ? value_name(graph, reg)
+             : name.substr(0, name.size() - kSum.size());
+}
+
 namespace {
 
 /// Of index `i` of dim `dim` of a chunk the index in the tensor, or in its micro-batch, that is

@@ -109,6 +109,19 @@ std::vector<std::span<const RegisterIndex>> in_groups(std::span<const RegisterIn
 /// Does it hold a partial value over the micro-batches? Then only their sum can be compared.
 bool is_partial_of_micro_batches(const Register& reg);
 
+/// Does it hold a partial value, over ranks or micro-batches, of a float that the sum of all
+/// rounds? A maximum selects among parts and rounds nothing.
+bool is_rounded_partial(const Register& reg);
+
+/// What rounding may do to the sum of the partial values of such a register. Each is rounded by its
+/// own magnitude, and the sum of n of them n times, while the sum itself may be small. 0 when a
+/// value is not finite.
+double rounding_of_partials(const Register& reg, const Capture::Whole& whole);
+
+/// The name of the serial value of which a register holds a partial value: value_name(), also of a
+/// sum over the first micro-batches, which is called "y.sum".
+std::string name_of_partial(const Graph& graph, const Register& reg);
+
 /// Does it hold the rows of a micro-batch, or a chunk, of the tensor of its name?
 bool is_part(const Register& reg);
 

@@ -58,9 +58,8 @@ std::vector<ValueId> values_rounded_by_ranks(const Graph& graph, const TaskGraph
   std::set<ValueId> values;
   for (const RegisterIndex index : in_program_order(tasks)) {
     const Register& reg = tasks.registers[index];
-    const bool is_partial = !reg.attr.partial.empty() || is_partial_of_micro_batches(reg);
-    if (is_partial && is_narrow_float(reg.type->dtype))
-      values.insert(*graph.find_value(value_name(graph, reg)));
+    if (is_rounded_partial(reg) && is_narrow_float(reg.type->dtype))
+      values.insert(*graph.find_value(name_of_partial(graph, reg)));
   }
   return {values.begin(), values.end()};
 }
@@ -402,7 +401,7 @@ class Verification {
       const ComparedPiece& piece = pieces_[i];
       reference_.read_state(piece.ops);
       read_operands(piece, true);
-      reference_.run(piece.ops, decisions_);
+      reference_.run(piece.ops, decisions_, rounding_of(piece));
       compare_registers(step, piece.registers);
       read_operands(piece, false);
       nudge(piece.ops);
@@ -412,10 +411,21 @@ class Verification {
     }
   }
 
+  /// By value: what the rounding of the partial values of its ranks may do to it.
+  std::map<std::string, double> rounding_of(const ComparedPiece& piece) const {
+    std::map<std::string, double> rounding;
+    for (const RegisterIndex index : piece.rounded) {
+      const Register& reg = compiled().tasks.registers[index];
+      rounding[name_of_partial(graph(), reg)] +=
+          rounding_of_partials(reg, capture_.assemble(index));
+    }
+    return rounding;
+  }
+
   /// Only the reference, for its range.
   void interpret(const ReferencePieces::Piece& piece) {
     reference_.read_state(piece);
-    reference_.run(piece, decisions_);
+    reference_.run(piece, decisions_, {});
     reference_.release(piece);
   }
 

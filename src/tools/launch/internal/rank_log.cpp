@@ -1,11 +1,13 @@
 #include "tools/launch/internal/rank_log.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <iostream>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/files/open_file.h"
 
 namespace tessera {
 
@@ -42,6 +44,7 @@ RankLog::RankLog(const std::filesystem::path& folder, int rank, bool shows) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const auto path = folder / fmt::format("rank-{:05}.log", rank);
+  if (!error) open_to_write(path, O_APPEND);  // refuses a pipe, for whose reader it would wait
   file_.open(path, std::ios::app);
   if (error || !file_)
     throw UserError("cannot write the log '" + path.string() + "'",

@@ -9,22 +9,9 @@
 #include <cstring>
 #include <utility>
 
-#include "base/files/descriptor.h"
-#include "base/files/missing_path.h"
-
 namespace tessera {
 
 namespace fs = std::filesystem;
-
-UserError cannot_write_error(const fs::path& path, const std::string& why) {
-  return {"cannot write '" + path.string() + "'", why,
-          "check that the folder exists, may be written and has room"};
-}
-
-UserError cannot_read_error(const fs::path& path, const std::string& why) {
-  return {"cannot read '" + path.string() + "'", why + unexpanded_note(path),
-          "check the path and that the file may be read", ExitCode::kMissingInput};
-}
 
 void OutputFile::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) bytes = bytes.subspan(write_some(bytes));
@@ -96,20 +83,12 @@ class RealInputFile final : public InputFile {
 }  // namespace
 
 std::unique_ptr<OutputFile> RealFileSystem::create(const fs::path& path) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.number() < 0) throw cannot_write_error(path, reason_of(errno));
-  return std::make_unique<RealOutputFile>(path, std::move(file));
+  return std::make_unique<RealOutputFile>(path, open_to_write(path, O_TRUNC));
 }
 
 std::unique_ptr<InputFile> RealFileSystem::open(const fs::path& path) {
-  // A pipe would block, and it may have been put in the place of a file.
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status{};
-  if (file.number() < 0 || ::fstat(file.number(), &status) != 0)
-    throw cannot_read_error(path, reason_of(errno));
-  if (S_ISDIR(status.st_mode)) throw cannot_read_error(path, "it is a folder");
-  if (!S_ISREG(status.st_mode)) throw cannot_read_error(path, "it is not a regular file");
-  return std::make_unique<RealInputFile>(path, std::move(file), status.st_size);
+  OpenFile open = open_to_read(path, FileKind::kRegular);
+  return std::make_unique<RealInputFile>(path, std::move(open.file), open.facts.st_size);
 }
 
 void RealFileSystem::make_folder(const fs::path& path) {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
+#include "base/files/open_file.h"
 
 namespace tessera {
 
@@ -99,8 +99,5 @@ std::string read_whole(FileSystem& files, const std::filesystem::path& path);
 void write_synced(FileSystem& files, const std::filesystem::path& path, std::string_view text);
 /// The folder that contains `path`; "." for a bare name.
 std::filesystem::path folder_of(const std::filesystem::path& path);
-
-UserError cannot_write_error(const std::filesystem::path& path, const std::string& why);
-UserError cannot_read_error(const std::filesystem::path& path, const std::string& why);
 
 }  // namespace tessera

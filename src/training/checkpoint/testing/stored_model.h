@@ -63,13 +63,13 @@ inline Document state_of(int64_t step) {
 
 /// Stores a whole checkpoint, rank after rank.
 inline void save(FileSystem& files, const std::string& path, int64_t step, const Owners& owners,
-                 int keep_last = 0) {
+                 const Retention& retention = 0) {
   CheckpointFolder folder(files, path);
   folder.begin(step);
   for (size_t rank = 0; rank < owners.size(); ++rank)
     store_owned(folder, step, static_cast<Rank>(rank), owners);
   folder.commit(step, static_cast<int>(owners.size()), state_of(step),
-                Document::Table{{"plan", "serial"}}, keep_last);
+                Document::Table{{"plan", "serial"}}, retention);
 }
 
 inline std::vector<std::byte> load(const Checkpoint& checkpoint, const std::string& tensor,

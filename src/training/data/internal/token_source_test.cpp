@@ -19,7 +19,7 @@ std::vector<int32_t> token_source_all_of(const TokenSource& tokens) {
   return list;
 }
 
-/// A text of 200,000 bytes in a file, which is mapped.
+/// A text of 200,000 bytes in a file, which stays there.
 class FileTokens : public testing::Test {
  protected:
   FileTokens() {
@@ -45,11 +45,11 @@ TEST_F(FileTokens, AreThoseOfTheLoadedText) {
 }
 
 TEST_F(FileTokens, MakeTheSamplesAndTheFingerprintOfTheLoadedText) {
-  const TextDataset mapped(bytes_, 16, 5), loaded(memory_, 16, 5);
-  EXPECT_EQ(mapped.samples(), loaded.samples());
-  EXPECT_EQ(mapped.fingerprint(), loaded.fingerprint());
-  const Sampler sampler({.samples = mapped.samples(), .batch = 4});
-  const Batch a = mapped.batch(sampler, 3, {0, 4}), b = loaded.batch(sampler, 3, {0, 4});
+  const TextDataset in_file(bytes_, 16, 5), loaded(memory_, 16, 5);
+  EXPECT_EQ(in_file.samples(), loaded.samples());
+  EXPECT_EQ(in_file.fingerprint(), loaded.fingerprint());
+  const Sampler sampler({.samples = in_file.samples(), .batch = 4});
+  const Batch a = in_file.batch(sampler, 3, {0, 4}), b = loaded.batch(sampler, 3, {0, 4});
   for (const std::string name : {"tokens", "labels"})
     for (int64_t row = 0; row < 4; ++row)
       EXPECT_TRUE(std::ranges::equal(a.row<int32_t>(name, row), b.row<int32_t>(name, row)));

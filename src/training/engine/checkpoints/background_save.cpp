@@ -95,10 +95,10 @@ struct BackgroundSave::State {
       folder.store(step, snapshot.rank, ranks, snapshot.parts);
   }
 
-  void plan_phases(int keep_last) {
+  void plan_phases(const Retention& retention) {
     const auto make_folder = [this] { folder.begin(step); };
-    const auto commit = [this, keep_last, documents = documents_of(engine)] {
-      folder.commit(step, ranks, documents.state, documents.plan, keep_last);
+    const auto commit = [this, retention, documents = documents_of(engine)] {
+      folder.commit(step, ranks, documents.state, documents.plan, retention);
     };
     if (!are_several())
       phases = {[this, make_folder, commit] {
@@ -161,7 +161,7 @@ BackgroundSave::~BackgroundSave() {
   }
 }
 
-void BackgroundSave::begin(int keep_last) {
+void BackgroundSave::begin(const Retention& retention) {
   check_none_in_flight(state_->engine.runtime().steps_in_flight(), "BackgroundSave::begin()");
   finish();
   state_->step = state_->engine.step_count();
@@ -169,7 +169,7 @@ void BackgroundSave::begin(int keep_last) {
   state_->take([](State::Snapshot& snapshot, std::vector<StoredPart> owned) {
     snapshot.copy(std::move(owned));
   });
-  state_->plan_phases(keep_last);
+  state_->plan_phases(retention);
   state_->start_phase();
 }
 

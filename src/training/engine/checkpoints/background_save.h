@@ -35,10 +35,10 @@ class BackgroundSave {
 
   /// Takes the snapshot of the state after step_count() steps and begins to store it. A pending
   /// save is finished first.
-  ///   keep_last  as of save_checkpoint()
+  ///   retention  as of save_checkpoint()
   ///   throws     UserError (2) when a step is in flight; the errors of the pending save
   ///   time       one copy of the owned parts, when no save is pending
-  void begin(int keep_last);
+  void begin(const Retention& retention);
   /// Was a save begun that is not committed as far as this process knows? All processes have the
   /// same answer.
   bool is_pending() const;

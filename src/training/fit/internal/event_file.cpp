@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstring>
 
-#include "base/error.h"
 #include "training/checkpoint/crc32c.h"
 #include "training/fit/internal/process_info.h"
 
@@ -82,25 +81,22 @@ std::string scalars_event(double wall_time, int64_t step, const std::vector<Even
   return event;
 }
 
-EventFile::EventFile(const std::filesystem::path& folder) {
-  const auto seconds = static_cast<int64_t>(seconds_since_1970());
-  path_ = folder / ("events.out.tfevents." + std::to_string(seconds) + "." + host_name() + "." +
-                    std::to_string(process_id()));
-  out_.open(path_, std::ios::binary | std::ios::app);
-  write(version_event(static_cast<double>(seconds)));
+namespace {
+
+std::filesystem::path new_event_file(const std::filesystem::path& folder, int64_t seconds) {
+  return folder / ("events.out.tfevents." + std::to_string(seconds) + "." + host_name() + "." +
+                   std::to_string(process_id()));
+}
+
+}  // namespace
+
+EventFile::EventFile(const std::filesystem::path& folder)
+    : file_(new_event_file(folder, static_cast<int64_t>(seconds_since_1970()))) {
+  file_.append(event_record(version_event(seconds_since_1970())));
 }
 
 void EventFile::add(int64_t step, const std::vector<EventScalar>& scalars) {
-  write(scalars_event(seconds_since_1970(), step, scalars));
-}
-
-void EventFile::write(const std::string& data) {
-  const std::string record = event_record(data);
-  out_.write(record.data(), static_cast<std::streamsize>(record.size()));
-  out_.flush();
-  if (!out_)
-    throw UserError("cannot write '" + path_.string() + "'", "writing failed",
-                    "check that the folder may be written and that the disk has room");
+  file_.append(event_record(scalars_event(seconds_since_1970(), step, scalars)));
 }
 
 }  // namespace tessera

@@ -13,10 +13,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/files/file.h"
 
 namespace tessera {
 
@@ -39,13 +40,10 @@ class EventFile {
   explicit EventFile(const std::filesystem::path& folder);
   /// Adds scalars, which readers see at once.
   void add(int64_t step, const std::vector<EventScalar>& scalars);
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
 
  private:
-  void write(const std::string& data);
-
-  std::filesystem::path path_;
-  std::ofstream out_;
+  AppendedFile file_;
 };
 
 }  // namespace tessera

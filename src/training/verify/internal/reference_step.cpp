@@ -204,10 +204,13 @@ const ReferenceTensor& ReferenceStep::at(size_t interpretation, ValueId value) c
   return tensor;
 }
 
-void ReferenceStep::run(const ReferencePieces::Piece& piece, const DecisionOperands& decisions) {
+void ReferenceStep::run(const ReferencePieces::Piece& piece, const DecisionOperands& decisions,
+                        const std::map<std::string, double>& more_rounding) {
   own_tolerances_.clear();
   const auto interpret_one = [&](int64_t i) {
-    interpret(static_cast<size_t>(i), piece, decisions);
+    InterpreterOptions options = options_of(static_cast<size_t>(i), decisions);
+    options.more_rounding = &more_rounding;
+    interpret(static_cast<size_t>(i), piece, options);
   };
   const bool is_product =
       piece.end == piece.begin + 1 && is_large_product(graph_, graph_.ops()[piece.begin]);
@@ -239,9 +242,8 @@ InterpreterOptions ReferenceStep::options_of(size_t interpretation,
 }
 
 void ReferenceStep::interpret(size_t interpretation, const ReferencePieces::Piece& piece,
-                              const DecisionOperands& decisions) {
+                              const InterpreterOptions& options) {
   Values& values = interpretations_[interpretation];
-  const InterpreterOptions options = options_of(interpretation, decisions);
   for (int i = piece.begin; i < piece.end; ++i) {
     const Op& op = graph_.ops()[i];
     std::vector<const ReferenceTensor*> operands;

@@ -82,8 +82,10 @@ class ReferenceStep {
   /// Interprets the piece. The plain run decides on the operands of the plan that `decisions`
   /// has. The perturbed runs decide by themselves, because the serial run, with which losses are
   /// compared, does so too.
-  ///   throws  UserError (5) when values leave the range of f32
-  void run(const ReferencePieces::Piece& piece, const DecisionOperands& decisions);
+  ///   more_rounding  further errors of values that the piece makes, by name
+  ///   throws         UserError (5) when values leave the range of f32
+  void run(const ReferencePieces::Piece& piece, const DecisionOperands& decisions,
+           const std::map<std::string, double>& more_rounding);
 
   // Of values that the last piece made, or that a later one reads.
 
@@ -103,7 +105,7 @@ class ReferenceStep {
   const ReferenceTensor& at(size_t interpretation, ValueId value) const;
   bool is_state(ValueId value) const { return graph_.value(value).producer.index < 0; }
   void interpret(size_t interpretation, const ReferencePieces::Piece& piece,
-                 const DecisionOperands& decisions);
+                 const InterpreterOptions& options);
   InterpreterOptions options_of(size_t interpretation, const DecisionOperands& decisions);
   void find_changes(const ReferencePieces::Piece& piece, const DecisionOperands& decisions);
   void pass_on_changes(const Op& op, const DecisionOperands& decisions);

@@ -7,10 +7,11 @@
 namespace tessera {
 namespace {
 
-/// The registers of a piece: those that are compared, and those of operands.
+/// The registers of a piece: those that are compared or rounded, and those of operands.
 std::vector<RegisterIndex> registers_of(const ComparedPiece& piece,
                                         const DecisionOperands& decisions) {
   std::vector<RegisterIndex> registers = piece.registers;
+  registers.insert(registers.end(), piece.rounded.begin(), piece.rounded.end());
   for (const ValueId operand : piece.operands)
     registers.insert(registers.end(), decisions.registers(operand).begin(),
                      decisions.registers(operand).end());
@@ -54,13 +55,15 @@ std::vector<ComparedPiece> compared_pieces(const ReferencePieces& pieces, const 
   std::vector<size_t> piece_of(graph.ops().size());
   for (const ReferencePieces::Piece& piece : pieces.pieces()) {
     std::fill(piece_of.begin() + piece.begin, piece_of.begin() + piece.end, result.size());
-    result.push_back({piece, {}, {}});
+    result.push_back({piece, {}, {}, {}});
   }
   const auto at = [&](ValueId value) -> ComparedPiece& {
     return result[piece_of[static_cast<size_t>(pieces.position(value).index)]];
   };
   for (const RegisterIndex index : in_program_order(tasks)) {
     const Register& reg = tasks.registers[index];
+    if (is_rounded_partial(reg) && is_narrow_float(reg.type->dtype))
+      at(*graph.find_value(name_of_partial(graph, reg))).rounded.push_back(index);
     if (is_partial_of_micro_batches(reg)) continue;  // its sum is compared
     at(*graph.find_value(value_name(graph, reg))).registers.push_back(index);
   }

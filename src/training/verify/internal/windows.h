@@ -11,11 +11,13 @@
 
 namespace tessera {
 
-/// The registers that are compared, and the operands that are read, with a piece of the reference.
+/// The registers that are compared, and those that are read, with a piece of the reference.
 struct ComparedPiece {
   ReferencePieces::Piece ops;
   std::vector<RegisterIndex> registers;  // in program order
   std::vector<ValueId> operands;         // of decisions
+  /// Those that hold partial values of f16 or bf16, whose sum they round.
+  std::vector<RegisterIndex> rounded;
 };
 
 /// The pieces of the reference with what is compared after each: the registers of the values that

@@ -6,13 +6,13 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "cluster/calibration/calibrate.h"
 #include "cluster/cluster/cluster_file.h"
 #include "cluster/cluster/sources.h"
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/internal/run/measured_run.h"
+#include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/predicted_run.h"
 
 namespace tessera {
@@ -124,7 +124,6 @@ void CalibrateCommand::describe(OptionParser& parser) {
 }
 
 ExitCode CalibrateCommand::run(Processes&) {
-  check_can_write(out);
   const NamedCluster machines = named_cluster(cluster);
   std::vector<PredictableRun> all;
   for (const auto* list : {&runs, &checked})
@@ -133,6 +132,7 @@ ExitCode CalibrateCommand::run(Processes&) {
       check_made_here(all.back(), machines);
       all.back().predicted_on(*machines.cluster, machines.name);  // refuses more ranks than devices
     }
+  check_output(out);
   measure(all, rounds, steps);
   std::vector<MeasuredStepOfRun> measured;
   for (const PredictableRun& run : all)

@@ -6,6 +6,7 @@
 
 #include "base/text/count_text.h"
 #include "tools/cli/internal/print/text_table.h"
+#include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/session.h"
 #include "training/engine/checkpoints/parameter_export.h"
 
@@ -36,6 +37,7 @@ ExitCode ExportCommand::run(Processes&) {
   RealFileSystem disk;
   const Checkpoint stored(disk, find_checkpoint(disk, checkpoint));
   const std::vector<ExportedTensor> tensors = exported_tensors(stored_run(stored), chosen);
+  check_output(to);
   export_parameters(disk, stored, tensors, chosen, to);
   Bytes bytes{0};
   TextTable table({"tensor", "type"}, "ll");

@@ -8,6 +8,7 @@
 #include "cluster/cluster/detect.h"
 #include "tools/cli/internal/print/cluster_text.h"
 #include "tools/cli/internal/print/text_table.h"
+#include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/session.h"
 #include "tools/cli/internal/run/this_machine.h"
 #include "tools/measure/machine.h"
@@ -85,7 +86,7 @@ void MeasureCommand::describe(OptionParser& parser) {
 }
 
 ExitCode MeasureCommand::run(Processes& processes) {
-  if (out && processes.is_leader()) check_can_write(*out);
+  if (out && processes.is_leader()) check_output(*out);
   if (detects_only && processes.are_several())
     refuse_usage("measure --detect has " + counted(processes.count(), "process"),
                  "the operating system says nothing of links between processes",

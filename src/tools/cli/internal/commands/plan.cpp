@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "base/threads/on_all_cores.h"
 #include "cluster/cluster/cluster_file.h"
@@ -23,6 +22,7 @@
 #include "tools/cli/internal/run/earlier_plans.h"
 #include "tools/cli/internal/run/fixed_decisions.h"
 #include "tools/cli/internal/run/measured_plans.h"
+#include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/session.h"
 
 namespace tessera {
@@ -158,9 +158,9 @@ EvaluationOptions PlanCommand::evaluation() const {
 ExitCode PlanCommand::run(Processes&) {
   const auto machines = cluster_for({.cluster = cluster});
   const int count = rank_limit(*machines);
-  if (out) check_can_write(*out);
-  if (report) check_can_write(*report);
   const ConfigFile read = read_config_file(file, overrides.sets, count);
+  if (out) check_output(*out);
+  if (report) check_output(*report);
   const std::string& name = machines->description().name;
   Planned planned =
       to_be_planned(read.run, machines, name.empty() ? cluster.value_or("this machine") : name,
@@ -198,7 +198,7 @@ ExitCode PlanCommand::print_plan_search(const Planned& planned) const {
     });
     document["stages"] = stages_document(planned, plan.stages);
     if (out) {
-      write_file(*out, to_json(document["plan"], 2) + "\n");
+      write_output(*out, to_json(document["plan"], 2) + "\n");
       text += "written to " + *out + "\n";
     }
     text += "\n" + plan.summary + stages_text(planned, plan.stages);
@@ -217,7 +217,7 @@ ExitCode PlanCommand::print_plan_search(const Planned& planned) const {
     text += sensitivity_text(changes);
   }
   if (report && !planned.result.candidates.empty())
-    write_file(*report, plan_report_html(planned, file));
+    write_output(*report, plan_report_html(planned, file));
   print_result(output, document, text);
   return best ? ExitCode::kDone : ExitCode::kNoPlan;
 }

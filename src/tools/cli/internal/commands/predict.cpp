@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "tools/cli/internal/print/plan/notes.h"
 #include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/loaded_model.h"
+#include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/session.h"
 #include "training/engine/predictions.h"
 
@@ -70,7 +70,7 @@ ExitCode PredictCommand::run(Processes& processes) {
   if (processes.are_several()) checkpoint.plan.processes = processes.count();
   const StoredRun run = open_stored_run(stored, checkpoint);
   const OwnSamples own = read_own_samples(data, run);
-  if (processes.is_leader()) check_can_write(to);
+  if (processes.is_leader()) check_output(to);
   processes.check_plan(run.plan);
   Engine engine = load_model(stored, run, no_data(run), processes.connect(liveness.deadline()));
   tell(fmt::format("predict {}: step {}, {}\n", stored.folder().string(), stored.step(),

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "cluster/cluster/sources.h"
 #include "ir/models/family.h"
@@ -11,6 +10,7 @@
 #include "tools/cli/internal/print/prediction_text.h"
 #include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/measured_run.h"
+#include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/predicted_run.h"
 #include "training/engine/graphs.h"
 
@@ -89,7 +89,7 @@ void write_report(const std::string& file, const std::string& title,
     list.push_back(reported(each.plan.name, each.title(), each.run, each.compiled));
     if (each.measured) list.back().measured = {each.measured->step, each.measured->peak};
   }
-  write_file(file, report_html(title, list));
+  write_output(file, report_html(title, list));
 }
 
 Document document_of(const std::vector<SimulatedPlan>& plans) {
@@ -144,12 +144,12 @@ void SimulateCommand::describe(OptionParser& parser) {
 }
 
 ExitCode SimulateCommand::run(Processes&) {
-  if (trace) check_can_write(*trace);
-  if (report) check_can_write(*report);
-  if (!plan_file.empty()) check_can_write(plan_file);
   const NamedCluster machines = named_cluster(cluster);
   config.automatic.cluster = cluster;
   const Session session = sized_session(*this);
+  if (trace) check_output(*trace);
+  if (report) check_output(*report);
+  if (!plan_file.empty()) check_output(plan_file);
   const Graph graph = training_graph(session.config);
   const Network network = network_of(session.config.model);
   const TrainingSettings settings = training_settings(session.config);
@@ -163,10 +163,10 @@ ExitCode SimulateCommand::run(Processes&) {
   }
   add_measured(*this, graph, plans);
   const SimulatedPlan& first = plans.front();
-  if (trace) write_file(*trace, to_trace_json(first.run.prediction.timeline));
+  if (trace) write_output(*trace, to_trace_json(first.run.prediction.timeline));
   if (report) write_report(*report, config.file, plans);
   if (!plan_file.empty())
-    write_file(
+    write_output(
         plan_file,
         to_json(to_document(first.plan, graph, rewritten_fingerprint(first.compiled)), 2) + "\n");
   std::string text;

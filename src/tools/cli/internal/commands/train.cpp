@@ -16,6 +16,7 @@
 #include "tools/cli/internal/print/progress.h"
 #include "tools/cli/internal/run/automatic_plan.h"
 #include "tools/cli/internal/run/metrics_file.h"
+#include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/run_checkpoints.h"
 #include "tools/cli/internal/run/run_folder.h"
 #include "tools/cli/internal/run/run_lock.h"
@@ -242,12 +243,16 @@ struct Outputs {
       const std::filesystem::path out = command.out;
       earlier = held_out_losses(out / "metrics.jsonl", engine.step_count());
       folder.emplace(out, engine, predicted ? std::optional(peak_of(*predicted)) : std::nullopt);
-      checkpoints.emplace(disk, out, engine);
+      // A checkpoint that is named is taken as good, whatever its losses were.
+      const bool is_named = command.resume && !command.resume->empty();
+      checkpoints.emplace(disk, out, engine,
+                          is_named ? std::vector<double>{}
+                                   : step_losses(out / "metrics.jsonl", engine.step_count()));
       if (engine.config().checkpoint.keep_best) best.emplace(disk, out, engine, earlier);
     }
     if (!command.trace.empty()) {
       const std::filesystem::path path = trace_path(command.trace, engine);
-      engine.runtime().on_all_processes([&] { check_can_write(path); });
+      engine.runtime().on_all_processes([&] { check_output(path); });
       trace.emplace(engine, path, command.trace_steps.value_or(kTraceSteps));
     }
   }
@@ -356,6 +361,7 @@ int TrainCommand::rank_count() const {
 }
 
 ExitCode TrainCommand::run(Processes& processes) {
+  if (!out.empty()) check_output_folder(out);
   // Without a folder there is nothing to save, and signals end the run as they end any program.
   std::optional<StopSignals> signals;
   std::optional<RunLock> lock;

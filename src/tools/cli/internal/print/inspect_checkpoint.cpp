@@ -21,7 +21,7 @@ namespace {
 fs::path place_of(const fs::path& path) {
   std::error_code unknown;
   if (path.filename() == "latest" && fs::is_regular_file(path, unknown))
-    if (const std::string name(trim(read_file(path))); step_of_name(name))
+    if (const std::string name(trim(read_own_file(path))); step_of_name(name))
       return path.parent_path() / name;
   return fs::is_directory(path / "checkpoints", unknown) ? path / "checkpoints" : path;
 }
@@ -68,11 +68,15 @@ std::string folder_text(const std::string& name, const Document& found, const st
                std::to_string(checkpoint.find("step")->as_int()),
                damage.empty() ? "complete" : damage});
   }
-  const Document& latest = *found.find("latest");
+  const Document &latest = *found.find("latest"), &good = *found.find("latest_good");
   const std::string list =
       table.empty() ? "no checkpoint\n"
                     : table.text() + "\nlatest   " +
-                          (latest.is_null() ? "none is complete" : latest.as_string()) + "\n";
+                          (latest.is_null() ? "none is complete" : latest.as_string()) + "\n" +
+                          (to_json(good) == to_json(latest)
+                               ? ""
+                               : "good     " + good.as_string() +
+                                     ": the losses after it were far outside of those before\n");
   return run.empty() ? fmt::format("{} holds checkpoints\n\n{}", name, list)
                      : fmt::format("{} is a run\n\n{}\n{}", name, run, list);
 }
@@ -97,8 +101,10 @@ Document stored_document(const fs::path& path) {
   RealFileSystem files;
   const fs::path place = place_of(path);
   if (place != path && files.list(place).empty() && files.is_folder(place))  // of a run
-    return Document::Table{
-        {"kind", "checkpoints"}, {"checkpoints", Document::List{}}, {"latest", Document()}};
+    return Document::Table{{"kind", "checkpoints"},
+                           {"checkpoints", Document::List{}},
+                           {"latest", Document()},
+                           {"latest_good", Document()}};
   return inspect_stored(files, place);
 }
 

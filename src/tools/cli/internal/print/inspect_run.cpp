@@ -18,14 +18,14 @@ namespace {
 std::optional<Document> read_document(const fs::path& file) {
   std::error_code unknown;
   if (!fs::is_regular_file(file, unknown)) return std::nullopt;
-  return parse_json(read_file(file), file.string());
+  return parse_json(read_own_file(file), file.string());
 }
 
 /// The folder with the files that say something of the run.
 fs::path run_folder(const fs::path& path) {
   std::error_code unknown;
   if (path.filename() == "latest" && fs::is_regular_file(path, unknown))
-    return path.parent_path() / std::string(trim(read_file(path)));
+    return path.parent_path() / std::string(trim(read_own_file(path)));
   return path;
 }
 
@@ -53,7 +53,7 @@ std::string data_text(const Document& data) {
 void add_metrics(const fs::path& file, Document& facts) {
   std::error_code unknown;
   if (!fs::is_regular_file(file, unknown)) return;
-  for (const std::string& text : split_text(read_file(file), '\n')) {
+  for (const std::string& text : split_text(read_own_file(file), '\n')) {
     if (trim(text).empty()) continue;
     const Document line = parse_json(text, file.string());
     for (const char* key : {"step", "loss", "val_loss"})
@@ -72,7 +72,7 @@ void add_best(const fs::path& run, Document& facts) {
   std::error_code unknown;
   const fs::path metrics = run / "metrics.jsonl";
   if (!fs::is_regular_file(metrics, unknown)) return;
-  for (const std::string& text : split_text(read_file(metrics), '\n')) {
+  for (const std::string& text : split_text(read_own_file(metrics), '\n')) {
     if (trim(text).empty()) continue;
     const Document line = parse_json(text, metrics.string());
     const Document *step = line.find("step"), *loss = line.find("val_loss");

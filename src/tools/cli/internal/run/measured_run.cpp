@@ -28,7 +28,8 @@ std::filesystem::path metrics_of(const std::filesystem::path& folder) {
 /// The configuration and the plan of the folder of a run.
 Session recorded_session(const std::filesystem::path& folder) {
   const std::string file = (folder / "config.json").string();
-  return {read_settings(parse_json(read_file(file), file), file), read_plan(folder / "plan.json")};
+  return {read_settings(parse_json(read_own_file(file), file), file),
+          read_plan(folder / "plan.json")};
 }
 
 /// The configuration and the plan of a text.
@@ -64,7 +65,7 @@ MeasuredRun recorded_run(const std::filesystem::path& folder) {
   const std::filesystem::path file = metrics_of(folder);
   MeasuredRun run;
   std::vector<Seconds> times;
-  for (const std::string& text : split_text(read_file(file), '\n')) {
+  for (const std::string& text : split_text(read_own_file(file), '\n')) {
     if (trim(text).empty()) continue;
     const Document line = parse_json(text, file.string());
     const Document* time = line.is_table() ? line.find("step_time_ms") : nullptr;

@@ -23,20 +23,18 @@ int64_t step_of(const Document& line) {
 }
 
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
-  std::error_code unknown;
-  if (!std::filesystem::exists(file, unknown)) return {};
-  return split_text(read_file(file), '\n');
+  if (!path_exists(file)) return {};
+  return split_text(read_own_file(file), '\n');
 }
 
 }  // namespace
 
 void truncate_metrics(const std::filesystem::path& file, int64_t step) {
-  std::error_code unknown;
-  if (!std::filesystem::exists(file, unknown)) return;
+  if (!path_exists(file)) return;
   std::string kept;
   for (const std::string& line : lines_of(file))
     if (step_of(read_line(line)) <= step) kept += line + "\n";
-  write_file(file, kept);
+  write_own_file(file, kept);
 }
 
 std::optional<std::filesystem::path> put_metrics_aside(const std::filesystem::path& file) {
@@ -55,14 +53,32 @@ std::optional<std::filesystem::path> put_metrics_aside(const std::filesystem::pa
   return aside;
 }
 
-std::vector<HeldOutLoss> held_out_losses(const std::filesystem::path& file, int64_t step) {
-  std::vector<HeldOutLoss> losses;
+namespace {
+
+/// Calls take(step, value) for the number `key` of each line up to `step`.
+template <typename Take>
+void for_each_number(const std::filesystem::path& file, int64_t step, const char* key,
+                     const Take& take) {
   for (const std::string& text : lines_of(file)) {
     const Document line = read_line(text);
     const int64_t at = step_of(line);
-    const Document* loss = at <= step ? line.find("val_loss") : nullptr;
-    if (loss && loss->is_number()) losses.push_back({at, loss->as_double()});
+    const Document* number = at <= step ? line.find(key) : nullptr;
+    if (number && number->is_number()) take(at, number->as_double());
   }
+}
+
+}  // namespace
+
+std::vector<double> step_losses(const std::filesystem::path& file, int64_t step) {
+  std::vector<double> losses;
+  for_each_number(file, step, "loss", [&](int64_t, double loss) { losses.push_back(loss); });
+  return losses;
+}
+
+std::vector<HeldOutLoss> held_out_losses(const std::filesystem::path& file, int64_t step) {
+  std::vector<HeldOutLoss> losses;
+  for_each_number(file, step, "val_loss",
+                  [&](int64_t at, double loss) { losses.push_back({at, loss}); });
   return losses;
 }
 

@@ -19,6 +19,9 @@ void truncate_metrics(const std::filesystem::path& file, int64_t step);
 ///   throws   UserError (1) when it cannot be renamed
 std::optional<std::filesystem::path> put_metrics_aside(const std::filesystem::path& file);
 
+/// The losses of the steps up to `step`, in order. Empty when there is no such file.
+std::vector<double> step_losses(const std::filesystem::path& file, int64_t step);
+
 /// The held-out losses of the evaluations up to `step`, in order. Empty when there is no such file.
 std::vector<HeldOutLoss> held_out_losses(const std::filesystem::path& file, int64_t step);
 

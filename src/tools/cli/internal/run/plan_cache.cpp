@@ -34,7 +34,7 @@ std::optional<Document> PlanCache::find(const std::string& key) const {
   std::error_code error;
   if (!folder_ || !std::filesystem::is_regular_file(file(key), error)) return std::nullopt;
   try {
-    const Document entry = parse_json(read_file(file(key)), file(key).string());
+    const Document entry = parse_json(read_own_file(file(key)), file(key).string());
     const Document* kept = entry.is_table() ? entry.find(kKey) : nullptr;
     const Document* content = entry.is_table() ? entry.find(kContent) : nullptr;
     if (!kept || !content || !(*kept == Document(key))) return std::nullopt;
@@ -52,7 +52,7 @@ void PlanCache::keep(const std::string& key, const Document& document) const {
   entry[kKey] = key;
   entry[kContent] = document;
   try {
-    write_file(file(key), to_json(entry, 2) + "\n");
+    write_own_file(file(key), to_json(entry, 2) + "\n");
   } catch (const UserError&) {
     // The plan is found again the next time.
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text/count_text.h"
@@ -26,19 +27,49 @@ bool changes_no_step(const std::string& change) {
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(FileSystem& files, const fs::path& run, Engine& engine)
+RunCheckpoints::RunCheckpoints(FileSystem& files, const fs::path& run, Engine& engine,
+                               const std::vector<double>& earlier)
     : engine_(engine), folder_(files, run / "checkpoints") {
+  // Each checkpoint has it. It is that of the data as they are now, which may change.
+  engine.batches().data().train->fingerprint();
   if (engine.config().checkpoint.every > 0) background_.emplace(engine_, folder_);
+  for (const double loss : earlier) losses_.add(loss);
+  // The one that is resumed is proven by the next loss. Until then there may be one before it.
+  for (const int64_t step : folder_.steps()) {
+    if (step > engine.step_count()) break;
+    proven_ = newest_;
+    newest_ = step;
+  }
+}
+
+void RunCheckpoints::take_loss(double loss) {
+  loss_ = loss;
+  is_sound_ = losses_.add(loss);
+  if (!is_sound_) return;
+  warned_ = false;
+  if (newest_) proven_ = newest_;
+}
+
+void RunCheckpoints::warn_of_loss() {
+  if (is_sound_ || std::exchange(warned_, true) || !engine_.runtime().is_leader()) return;
+  log_warning(fmt::format(
+      "the loss of step {}, {:.4g}, is far outside of the last ones (median {:.4g}, spread "
+      "{:.2g}): "
+      "the checkpoint does not replace the last good one{}; a lower optimizer.learning_rate or "
+      "optimizer.clip_norm may help",
+      engine_.step_count(), loss_, losses_.median(), losses_.spread(),
+      proven_ ? ", " + checkpoint_name(*proven_) : ""));
 }
 
 void RunCheckpoints::save() {
   if (saved_step_ == engine_.step_count()) return;
-  const int keep_last = engine_.config().checkpoint.keep_last;
+  warn_of_loss();
+  const Retention retention(engine_.config().checkpoint.keep_last, is_sound_, proven_);
   if (background_)
-    background_->begin(keep_last);
+    background_->begin(retention);
   else
-    save_checkpoint(engine_, folder_, keep_last);
-  saved_step_ = engine_.step_count();
+    save_checkpoint(engine_, folder_, retention);
+  saved_step_ = newest_ = engine_.step_count();
 }
 
 void RunCheckpoints::poll(bool any_is_writing) {

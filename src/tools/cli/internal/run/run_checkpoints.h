@@ -9,17 +9,26 @@
 #include "training/engine/checkpointing.h"
 #include "training/engine/checkpoints/background_save.h"
 #include "training/fit/callbacks.h"
+#include "training/fit/loss_history.h"
 
 namespace tessera {
 
 /// Writes checkpoints of `engine` into the folder "checkpoints" of a run, when fit() asks for it:
 /// with checkpoint.every in the background, from a snapshot, while training goes on.
 ///
+/// One whose loss is far outside of those before it (LossHistory) does not replace the last good
+/// one, and a warning says so. The loss of a step is that of the state before it, so a checkpoint
+/// is proven good by the next loss; the last proven one is kept besides keep_last.
+///
 ///   throws  UserError (1) when one cannot be written; earlier ones stay valid
 class RunCheckpoints {
  public:
   /// `files` and `engine` outlive it.
-  RunCheckpoints(FileSystem& files, const std::filesystem::path& run, Engine& engine);
+  ///   earlier  of a run that is resumed: the losses of its steps
+  RunCheckpoints(FileSystem& files, const std::filesystem::path& run, Engine& engine,
+                 const std::vector<double>& earlier = {});
+  /// After each step.
+  void take_loss(double loss);
   /// Saves this step, or begins to in the background, unless that was done already.
   void save();
   /// Is a save in the background at work in this process?
@@ -32,8 +41,15 @@ class RunCheckpoints {
   std::filesystem::path last() const;
 
  private:
+  void warn_of_loss();
+
   Engine& engine_;
   CheckpointFolder folder_;
+  LossHistory losses_;
+  double loss_ = 0;       // of the last step
+  bool is_sound_ = true;  // is it like those before it?
+  bool warned_ = false;   // of the present losses
+  std::optional<int64_t> newest_, proven_;
   std::optional<int64_t> saved_step_;
   std::optional<BackgroundSave>
       background_;  // without checkpoint.every: none is saved before the end

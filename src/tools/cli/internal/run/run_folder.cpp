@@ -42,11 +42,12 @@ void begin(const std::filesystem::path& folder, const Engine& engine) {
                       "check that the folder may be written and that the disk has free space, or "
                       "choose another --out");
   }
-  write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph(),
-                                                       rewritten_fingerprint(engine.compiled())),
-                                           2) +
-                                       "\n");
-  write_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
+  write_own_file(
+      folder / "plan.json",
+      to_json(to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled())),
+              2) +
+          "\n");
+  write_own_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
   truncate_metrics(folder / "metrics.jsonl", engine.step_count());
 }
 

@@ -62,7 +62,7 @@ RunLock::RunLock(const fs::path& folder) {
   if (failure == EWOULDBLOCK) {
     ::close(file_);
     throw UserError("'" + folder.string() + "' is in use by another run",
-                    read_file(path) + " holds its lock, the file 'lock' in it",
+                    read_own_file(path) + " holds its lock, the file 'lock' in it",
                     "wait for the end of that run or end it, or choose another --out",
                     ExitCode::kUsage);
   }

@@ -6,6 +6,7 @@
 
 #include "base/files/file.h"
 #include "base/text/count_text.h"
+#include "tools/cli/internal/run/output_files.h"
 
 namespace tessera {
 namespace {
@@ -45,7 +46,7 @@ void TraceFile::write(int64_t last_step) {
   recording_ = false;
   const Timeline timeline = engine_.runtime().stop_trace();
   if (timeline.tracks.empty()) return;  // another process writes the trace of all
-  write_file(path_, to_trace_json(timeline));
+  write_output(path_, to_trace_json(timeline));
   size_t spans = 0;
   for (const Track& track : timeline.tracks) spans += track.spans.size();
   summary_ =

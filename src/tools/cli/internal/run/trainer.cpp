@@ -76,6 +76,19 @@ class AgreeAfterStep : public Callback {
   std::optional<std::string> received_;
 };
 
+/// Tells the checkpoints the loss of each step.
+class TellLosses : public Callback {
+ public:
+  explicit TellLosses(RunCheckpoints& checkpoints) : checkpoints_(checkpoints) {}
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
+  void on_step_end(const TrainingState& state, TrainingControl&) override {
+    checkpoints_.take_loss(state.result->loss);
+  }
+
+ private:
+  RunCheckpoints& checkpoints_;
+};
+
 /// Compares replicas after every step, to detect a machine that computes wrong results.
 class CheckReplicas : public Callback {
  public:
@@ -118,7 +131,9 @@ TrainedRun train_to_end(Engine& engine, const RunServices& services) {
   }
   if (services.best) options.callbacks.push_back(services.best);
   if (services.trace) options.callbacks.push_back(services.trace);
+  std::optional<TellLosses> tell_losses;
   if (services.checkpoints) {
+    options.callbacks.push_back(&tell_losses.emplace(*services.checkpoints));
     options.save_every = engine.config().checkpoint.every;
     options.save = [&](Engine&) { services.checkpoints->save(); };
     options.finish_saves = [&] { services.checkpoints->finish(); };
