@@ -1699,7 +1699,7 @@ class Demo(unittest.TestCase):
 
     def test_people_read_what_is_done_and_what_to_try_next(self):
         out = run("demo", "--steps", 3, *SMALL_GPT[1:-1]).stdout
-        for words in ("1. Reads text", "3. Finds a plan for 4 ranks", " a step, ", "They agree", "bigram entropy", "written by the model", "Try next"):
+        for words in ("1. Reads text", "3. Finds a plan for ", " a step, ", "They agree", "bigram entropy", "written by the model", "Try next"):
             self.assertIn(words, out)
 
 

@@ -234,7 +234,7 @@ class Outputs(Case):
             for path, content in contents.items():
                 self.assertEqual(path.read_bytes(), content, command)
 
-    def test_no_output_lies_in_a_checkpoint(self):
+    def test_no_output_goes_into_a_checkpoint(self):
         out = self.folder / "run"
         run("train", *SMALL, "--out", out)
         checkpoint = out / "checkpoints" / "step-00000004"
@@ -242,7 +242,7 @@ class Outputs(Case):
         for command in (["export", out, "--to", shard], ["export", out, "--to", checkpoint / "new.safetensors"], ["train", *SMALL, "--trace", checkpoint / "t.json"],
                         ["train", *SMALL, "--out", checkpoint], ["train", *SMALL, "--out", checkpoint / "run"]):
             message = run(*command, code=2).stderr
-            self.assertIn("lies in a checkpoint", message)
+            self.assertIn("is inside of a checkpoint", message)
             self.assert_three_parts(message)
         run("eval", out)
         self.assertEqual(len(list(checkpoint.iterdir())), 5)
@@ -588,6 +588,19 @@ class SystemLimits(Case):
             self.assert_three_parts(finished.stderr)
             self.assertNotIn("a library reported it", finished.stderr)
 
+
+    def test_memory_that_ends_anywhere_is_an_error_with_three_parts(self):
+        least = self.least_address_space()
+        codes = set()
+        for more in range(2, 122, 6):
+            for ranks in (4, 16):
+                finished = subprocess.run([*limited(f"as={least + (more << 20)}"), PROGRAM, "train", *SMALL, "train.batch=16", "train.steps=1", "--plan", f"dp={ranks}"],
+                                          cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+                self.assertIn(finished.returncode, (0, 1, 4), (more, ranks, finished.stderr))
+                if finished.returncode:
+                    self.assert_three_parts(finished.stderr)
+                codes.add(finished.returncode)
+        self.assertIn(4, codes)
 
     def test_a_process_of_many_ranks_needs_few_open_files(self):
         """A file of each of 32 ranks, open at the same time, does not fit into the limit."""

@@ -344,7 +344,7 @@ class Round:
         if self.stored() != STEPS:
             self.wrong.append("the resumed run has no checkpoint of its end")
         names = sorted(path.name for path in (self.out / "checkpoints").iterdir())
-        if len(names) > 4 or not all(re.fullmatch(r"latest|step-\d{8}", name) for name in names):
+        if len(names) > 6 or not all(re.fullmatch(r"latest|latest_good|step-\d{8}", name) for name in names):  # three, and the last proven one
             self.wrong.append(f"the folder of checkpoints has {names}")
 
     # Rounds.

@@ -26,4 +26,10 @@ Bytes machine_memory() {
   return Bytes(largest);
 }
 
+UserError out_of_memory_error(const std::string& where) {
+  return {"there is not enough memory",
+          "an allocation failed" + (where.empty() ? "" : " (" + where + ")"), kMemoryFix,
+          ExitCode::kOutOfMemory};
+}
+
 }  // namespace tessera

@@ -27,7 +27,7 @@ std::optional<FileId> file_at(const fs::path& path) {
 }
 
 /// The files that the process has opened to read. Like the table of its descriptors there is one of
-/// it: whoever opens a file, an output must not replace it.
+/// it: an output must not replace an input, wherever in the program that was opened.
 class Inputs {
  public:
   void add(const FileId& file, const fs::path& path) {

@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/threads/address_space.h"
+
 namespace tessera {
 
 struct Worker::State {
@@ -16,6 +18,7 @@ struct Worker::State {
 };
 
 Worker::Worker(std::function<void()> work) : state_(std::make_unique<State>()) {
+  require_room_for_thread();
   state_->thread = std::thread([state = state_.get(), work = std::move(work)] {
     try {
       work();

@@ -72,10 +72,21 @@ struct Decision {
   std::vector<int> results = {};   // those that jump; empty: the op decides nothing
 };
 
+/// What an op computes in where a program is in mixed precision (ir/precision/precision.h).
+enum class PrecisionClass {
+  kWide,    // f32
+  kNarrow,  // 16 bits: a product, whose operands are many times smaller than its arithmetic
+  kGiven,  // as its operands: no loss of range or digits; it adds or multiplies results of products
+  kExact,  // as its operands, and a rounded result is the result of rounded operands
+  kLookup,  // kExact; a data operand selects rows of parameters, which are activations then
+};
+
 /// An operator. Users define their own operators with it too: docs/add_an_operator.md. The
 /// parameters of an op are its attributes.
 struct Operator {
   std::string_view name;  // a literal: definitions are copied, names are not
+
+  PrecisionClass precision = PrecisionClass::kWide;
 
   /// Infers the result types.
   ///   throws  UserError (65) with the op's name and the types when the operands do not fit

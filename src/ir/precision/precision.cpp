@@ -17,95 +17,6 @@
 namespace tessera {
 namespace {
 
-/// What an op computes in.
-enum class Treatment {
-  kNarrow,  // 16 bits
-  kWide,    // f32
-  kGiven,   // as its operands
-};
-
-/// Products: their operands are many times smaller than their arithmetic.
-constexpr auto kNarrowKinds = std::to_array<std::string_view>({
-    "dot_general",
-    "convolution",
-    "convolution_grad_input",
-    "convolution_grad_weight",
-    "grouped_matmul",
-    "grouped_outer",
-    "attention",
-});
-
-/// Ops without a loss of range or digits: they move or select elements, or add and multiply the
-/// results of products.
-constexpr auto kGivenKinds = std::to_array<std::string_view>({
-    "neg",
-    "abs",
-    "tanh",
-    "logistic",
-    "erf",
-    "floor",
-    "ceil",
-    "round",
-    "sign",
-    "stop_gradient",
-    "add_scalar",
-    "mul_scalar",
-    "max_scalar",
-    "min_scalar",
-    "add",
-    "sub",
-    "mul",
-    "max",
-    "min",
-    "compare",
-    "select",
-    "broadcast",
-    "reshape",
-    "transpose",
-    "slice",
-    "pad",
-    "concat",
-    "reverse",
-    "take_along_dim",
-    "gather",
-    "gather_nd",
-    "scatter_nd",
-    "top_k",
-    "argmax",
-    "argmin",
-    "dynamic_slice",
-    "dynamic_update",
-    "max_pool",
-    "average_pool",
-    "resize",
-    "cast",
-});
-
-/// Of these a data operand selects rows of parameters, which are activations then.
-constexpr auto kLookupKinds =
-    std::to_array<std::string_view>({"gather", "gather_nd", "take_along_dim"});
-
-/// Of these a rounded result is the result of rounded operands.
-constexpr auto kExactKinds = std::to_array<std::string_view>({
-    "neg",
-    "abs",
-    "stop_gradient",
-    "max",
-    "min",
-    "select",
-    "broadcast",
-    "reshape",
-    "transpose",
-    "slice",
-    "concat",
-    "reverse",
-    "gather",
-    "gather_nd",
-    "take_along_dim",
-    "max_pool",
-    "dynamic_slice",
-});
-
 bool is_one_of(std::string_view kind, std::span<const std::string_view> kinds) {
   return std::ranges::find(kinds, kind) != kinds.end();
 }
@@ -116,10 +27,12 @@ bool is_sum(const Op& op) {
   return reduction == to_text(ReduceOp::kSum);
 }
 
-Treatment treatment_of(const Op& op) {
-  if (!op.regions.empty()) return Treatment::kWide;
-  if (is_one_of(op.kind, kNarrowKinds)) return Treatment::kNarrow;
-  return is_one_of(op.kind, kGivenKinds) ? Treatment::kGiven : Treatment::kWide;
+PrecisionClass class_of(const Graph& graph, const Op& op) {
+  return op.regions.empty() ? find_operator(graph, op.kind).precision : PrecisionClass::kWide;
+}
+
+bool is_exact(PrecisionClass precision) {
+  return precision == PrecisionClass::kExact || precision == PrecisionClass::kLookup;
 }
 
 /// The types in which a forward graph is computed.
@@ -164,11 +77,11 @@ class Assignment {
   }
 
   DType type_for(const Op& op) const {
-    const Treatment treatment = treatment_of(op);
-    if (treatment != Treatment::kGiven)
-      return treatment == Treatment::kNarrow ? narrow_ : DType::kF32;
+    const PrecisionClass precision = class_of(graph_, op);
+    if (precision == PrecisionClass::kNarrow) return narrow_;
+    if (precision == PrecisionClass::kWide) return DType::kF32;
     if (makes_float_of_another(op)) return DType::kF32;
-    bool has_narrow = is_one_of(op.kind, kLookupKinds);
+    bool has_narrow = precision == PrecisionClass::kLookup;
     for (ValueId input : op.inputs) {
       if (!is_float_value(input) || !depends_on_data_[input.index]) continue;
       if (!is_narrow(input)) return DType::kF32;
@@ -187,7 +100,7 @@ class Assignment {
     const size_t index = index_of(op);
     const ValueId result = op.outputs.front();
     if (types_[index] == narrow_ || op.outputs.size() != 1 || !is_float_value(result) ||
-        !is_one_of(op.kind, kExactKinds))
+        !is_exact(class_of(graph_, op)))
       return;
     const std::vector<OpId>& users = graph_.value(result).users;
     const auto rounds = [&](OpId user) {
@@ -448,7 +361,7 @@ Graph with_precision(Graph forward, DType dtype) {
 DType type_of_products(const Graph& graph) {
   std::map<DType, double> flops;
   for (const Op& op : graph.ops())
-    if (is_one_of(op.kind, kNarrowKinds) || op.kind == "attention_grad")
+    if (class_of(graph, op) == PrecisionClass::kNarrow || op.kind == "attention_grad")
       flops[graph.type(op.inputs.front()).dtype] +=
           find_operator(graph, op.kind).work(view(graph, op)).flops.value();
   const auto largest =

@@ -1,8 +1,10 @@
 #include "runtime/comm/stop_state.h"
 
+#include <new>
 #include <utility>
 
 #include "base/error.h"
+#include "base/machine_memory.h"
 
 namespace tessera {
 namespace {
@@ -38,6 +40,8 @@ void StopState::rethrow() const {
     throw UserError(error.what_happened(),
                     error.why() + (location.empty() ? "" : " (" + location + ")"), error.fix(),
                     error.exit_code());
+  } catch (const std::bad_alloc&) {
+    throw out_of_memory_error(location);
   } catch (const std::exception& error) {
     throw InternalError((location.empty() ? "" : location + ": ") + without_prefix(error.what()));
   } catch (...) {

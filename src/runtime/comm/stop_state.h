@@ -28,8 +28,8 @@ class StopState {
   /// Keeps the first failure. The caller must wake the waiting threads.
   void fail(Failure failure);
 
-  /// Throws the failure: a UserError with rank, task and op added to its reason, any other error as
-  /// an InternalError.
+  /// Throws the failure: a UserError with rank, task and op added to its reason, std::bad_alloc as
+  /// out_of_memory_error(), any other error as an InternalError.
   ///   requires  stopped()
   [[noreturn]] void rethrow() const;
 

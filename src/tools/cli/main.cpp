@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/files/document.h"
+#include "base/machine_memory.h"
 #include "tools/cli/internal/command_line.h"
 #include "tools/cli/internal/standard_streams.h"
 
@@ -41,10 +42,6 @@ int report(const UserError& error, bool json) {
   return code;
 }
 
-constexpr const char* kMemoryFix =
-    "give a smaller problem, such as a smaller model or batch or fewer ranks in a process, or more "
-    "memory (ulimit -v shows a limit)";
-
 UserError library_error(const std::exception& error) {
   return {std::string("the program failed: ") + error.what(), "a library reported it",
           "check the files that the command names, and the disk", ExitCode::kFailure};
@@ -60,8 +57,7 @@ UserError as_user_error(const std::exception_ptr& thrown) {
     return {error.what(), "a promise inside tessera does not hold",
             "please report it, with the command and its files", ExitCode::kInternal};
   } catch (const std::bad_alloc&) {
-    return {"there is not enough memory", "an allocation failed", kMemoryFix,
-            ExitCode::kOutOfMemory};
+    return out_of_memory_error();
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::resource_unavailable_try_again) return library_error(error);
     return {"a thread cannot be started",
@@ -88,7 +84,7 @@ int end_after(const std::exception_ptr& thrown, bool json, Processes& processes)
     if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
   } catch (const std::bad_alloc&) {
     std::fputs("there is not enough memory\n  why: an allocation failed\n  fix: ", stderr);
-    std::fputs(kMemoryFix, stderr);
+    std::fputs(kMemoryFix, stderr);  // without a text that would have to be allocated
     std::fputs("\n", stderr);
     std::_Exit(static_cast<int>(ExitCode::kOutOfMemory));
   } catch (...) {

@@ -431,12 +431,12 @@ TEST(Checkpoint, IsSummarisedFromAFileAFolderOrARun) {
       R"("shard-00001-model-00001-of-00001.safetensors"],"tensor_count":1,"tensors":[{"name":"w",)"
       R"("dtype":"F32","shape":[10,7],)"
       R"("bytes":280,"parts":2}],"state":{"step":2,"data_position":16}})");
-  EXPECT_EQ(
-      to_json(inspect_stored(disk, "c")),
-      R"({"kind":"checkpoints","latest":"step-00000002","latest_good":"step-00000002","checkpoints":[{"name":"step-00000001",)"
-      R"("step":1,"complete":false,)"
-      R"("damage":"cannot read 'c/step-00000001/plan.json': No such file or directory"},)"
-      R"({"name":"step-00000002","step":2,"complete":true,"damage":""}]})");
+  EXPECT_EQ(to_json(inspect_stored(disk, "c")),
+            R"({"kind":"checkpoints","latest":"step-00000002","latest_good":"step-00000002",)"
+            R"("checkpoints":[{"name":"step-00000001",)"
+            R"("step":1,"complete":false,)"
+            R"("damage":"cannot read 'c/step-00000001/plan.json': No such file or directory"},)"
+            R"({"name":"step-00000002","step":2,"complete":true,"damage":""}]})");
   EXPECT_THAT(message_of([&] { inspect_stored(disk, "none"); }),
               HasSubstr("66 cannot read 'none'"));
   disk.make_folder("empty");

@@ -250,8 +250,10 @@ std::vector<ValueId> joined(std::vector<ValueId> first, const std::vector<ValueI
 
 std::vector<Operator> list_control_operators() {
   return {
-      {kWhileKind, infer_while, region_rule, while_work, no_kernel, no_reference, exact, nullptr},
-      {kIfKind, infer_if, region_rule, if_work, no_kernel, no_reference, exact, nullptr},
+      {kWhileKind, PrecisionClass::kWide, infer_while, region_rule, while_work, no_kernel,
+       no_reference, exact, nullptr},
+      {kIfKind, PrecisionClass::kWide, infer_if, region_rule, if_work, no_kernel, no_reference,
+       exact, nullptr},
   };
 }
 

@@ -414,6 +414,7 @@ Gradients gradient_attention(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> attention_operators() {
   static const std::array operators{Operator{.name = "attention",
+                                             .precision = PrecisionClass::kNarrow,
                                              .infer = infer_attention,
                                              .rule = rule_attention,
                                              .work = work_attention,

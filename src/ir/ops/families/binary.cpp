@@ -53,6 +53,7 @@ struct BinaryDefaults {
 
 struct Add : BinaryDefaults {
   static constexpr std::string_view kName = "add";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr std::array kDTypes{DType::kF32, DType::kI32};
   static constexpr double kRoundings = kOneRounding;
   static LinearSets linear() { return {{0, 1}}; }
@@ -62,6 +63,7 @@ struct Add : BinaryDefaults {
 
 struct Sub : BinaryDefaults {
   static constexpr std::string_view kName = "sub";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr std::array kDTypes{DType::kF32, DType::kI32};
   static constexpr double kRoundings = kOneRounding;
   static LinearSets linear() { return {{0, 1}}; }
@@ -75,6 +77,7 @@ struct Sub : BinaryDefaults {
 
 struct Mul : BinaryDefaults {
   static constexpr std::string_view kName = "mul";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr std::array kDTypes{DType::kF32, DType::kI32};
   static constexpr double kRoundings = kOneRounding;
   static LinearSets linear() { return {{0}, {1}}; }
@@ -104,6 +107,7 @@ struct Div : BinaryDefaults {
 
 struct Max : BinaryDefaults {
   static constexpr std::string_view kName = "max";
+  static constexpr auto kPrecision = PrecisionClass::kExact;
   static constexpr std::array kDTypes{DType::kF32, DType::kI32};
   static double apply(double a, double b) { return a >= b ? a : b; }
   static Gradients gradient(const BinaryGradient& g) {
@@ -113,6 +117,7 @@ struct Max : BinaryDefaults {
 
 struct Min : BinaryDefaults {
   static constexpr std::string_view kName = "min";
+  static constexpr auto kPrecision = PrecisionClass::kExact;
   static constexpr std::array kDTypes{DType::kF32, DType::kI32};
   static double apply(double a, double b) { return a <= b ? a : b; }
   static Gradients gradient(const BinaryGradient& g) {
@@ -229,6 +234,7 @@ template <typename F>
 Operator binary_operator() {
   Operator op;
   op.name = F::kName;
+  if constexpr (requires { F::kPrecision; }) op.precision = F::kPrecision;
   op.infer = infer_binary<F>;
   op.rule = [](const OpView& view) { return elementwise_rule(view, F::linear()); };
   op.work = [](const OpView& view) { return elementwise_work(view, F::kFlops); };

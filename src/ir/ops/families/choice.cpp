@@ -205,15 +205,16 @@ void stop_gradient_reference(const ReferenceCall& call) {
 
 std::vector<Operator> list_choice_operators() {
   return {
-      {"compare", infer_compare, plain_rule, cheap_work, compare_kernel, compare_reference, exact,
-       nullptr, compare_decision},
-      {"not", infer_not, plain_rule, cheap_work, not_kernel, not_reference, exact, nullptr},
-      {"select", infer_select, select_rule, cheap_work, select_kernel, select_reference, exact,
-       select_gradient},
-      {"cast", infer_cast, cast_rule, cheap_work, cast_kernel, cast_reference, cast_tolerance,
-       cast_gradient, cast_decision},
-      {"stop_gradient", infer_stop_gradient, stop_gradient_rule, stop_gradient_work,
-       stop_gradient_kernel, stop_gradient_reference, exact, nullptr},
+      {"compare", PrecisionClass::kGiven, infer_compare, plain_rule, cheap_work, compare_kernel,
+       compare_reference, exact, nullptr, compare_decision},
+      {"not", PrecisionClass::kWide, infer_not, plain_rule, cheap_work, not_kernel, not_reference,
+       exact, nullptr},
+      {"select", PrecisionClass::kExact, infer_select, select_rule, cheap_work, select_kernel,
+       select_reference, exact, select_gradient},
+      {"cast", PrecisionClass::kGiven, infer_cast, cast_rule, cheap_work, cast_kernel,
+       cast_reference, cast_tolerance, cast_gradient, cast_decision},
+      {"stop_gradient", PrecisionClass::kExact, infer_stop_gradient, stop_gradient_rule,
+       stop_gradient_work, stop_gradient_kernel, stop_gradient_reference, exact, nullptr},
   };
 }
 

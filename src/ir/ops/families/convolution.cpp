@@ -325,6 +325,7 @@ Gradients gradient_convolution(Builder& builder, const GradientCall& call) {
 template <Free kFree>
 constexpr Operator define() {
   return {.name = kind_of(kFree),
+          .precision = PrecisionClass::kNarrow,
           .infer = infer_convolution<kFree>,
           .rule = rule_convolution<kFree>,
           .work = work_convolution<kFree>,

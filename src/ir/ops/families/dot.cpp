@@ -210,6 +210,7 @@ std::vector<std::optional<ValueId>> gradient_dot(Builder& builder, const Gradien
 
 std::span<const Operator> dot_operators() {
   static const std::array operators{Operator{.name = "dot_general",
+                                             .precision = PrecisionClass::kNarrow,
                                              .infer = infer_dot,
                                              .rule = rule_dot,
                                              .work = work_dot,

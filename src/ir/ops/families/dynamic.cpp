@@ -260,6 +260,7 @@ Gradients gradient_dynamic_update(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> dynamic_operators() {
   static const std::array operators{Operator{.name = "dynamic_slice",
+                                             .precision = PrecisionClass::kExact,
                                              .infer = infer_dynamic_slice,
                                              .rule = rule_dynamic_slice,
                                              .work = work_dynamic_slice,
@@ -268,6 +269,7 @@ std::span<const Operator> dynamic_operators() {
                                              .tolerance = detail::exact,
                                              .gradient = gradient_dynamic_slice},
                                     Operator{.name = "dynamic_update",
+                                             .precision = PrecisionClass::kGiven,
                                              .infer = infer_dynamic_update,
                                              .rule = rule_dynamic_update,
                                              .work = work_dynamic_update,

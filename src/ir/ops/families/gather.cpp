@@ -190,6 +190,7 @@ std::vector<std::optional<ValueId>> gradient_scatter_add(Builder& builder,
 
 std::span<const Operator> gather_operators() {
   static const std::array operators{Operator{.name = "gather",
+                                             .precision = PrecisionClass::kLookup,
                                              .infer = infer_gather,
                                              .rule = rule_gather,
                                              .work = work_gather,

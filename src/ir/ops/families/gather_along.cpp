@@ -192,6 +192,7 @@ Gradients gradient_scatter(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> gather_along_operators() {
   static const std::array operators{Operator{.name = "take_along_dim",
+                                             .precision = PrecisionClass::kLookup,
                                              .infer = infer_take,
                                              .rule = rule_take,
                                              .work = work_take,

@@ -338,6 +338,7 @@ Gradients gradient_scatter_nd(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> gather_nd_operators() {
   static const std::array operators{Operator{.name = "gather_nd",
+                                             .precision = PrecisionClass::kLookup,
                                              .infer = infer_gather_nd,
                                              .rule = rule_gather_nd,
                                              .work = work_gather_nd,
@@ -346,6 +347,7 @@ std::span<const Operator> gather_nd_operators() {
                                              .tolerance = detail::exact,
                                              .gradient = gradient_gather_nd},
                                     Operator{.name = "scatter_nd",
+                                             .precision = PrecisionClass::kGiven,
                                              .infer = infer_scatter_nd,
                                              .rule = rule_scatter_nd,
                                              .work = work_scatter_nd,

@@ -264,6 +264,7 @@ Gradients gradient_outer(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> grouped_operators() {
   static const std::array operators{Operator{.name = "grouped_matmul",
+                                             .precision = PrecisionClass::kNarrow,
                                              .infer = infer_matmul,
                                              .rule = rule_matmul,
                                              .work = work_matmul,
@@ -272,6 +273,7 @@ std::span<const Operator> grouped_operators() {
                                              .tolerance = tolerance_matmul,
                                              .gradient = gradient_matmul},
                                     Operator{.name = "grouped_outer",
+                                             .precision = PrecisionClass::kNarrow,
                                              .infer = infer_outer,
                                              .rule = rule_outer,
                                              .work = work_outer,

@@ -377,6 +377,7 @@ namespace detail {
 
 Operator slice_operator() {
   return {.name = "slice",
+          .precision = PrecisionClass::kExact,
           .infer = infer_slice,
           .rule = rule_slice,
           .work = work_slice,
@@ -388,6 +389,7 @@ Operator slice_operator() {
 
 Operator pad_operator() {
   return {.name = "pad",
+          .precision = PrecisionClass::kGiven,
           .infer = infer_pad,
           .rule = rule_pad,
           .work = movement_work,
@@ -399,6 +401,7 @@ Operator pad_operator() {
 
 Operator concat_operator() {
   return {.name = "concat",
+          .precision = PrecisionClass::kExact,
           .infer = infer_concat,
           .rule = rule_concat,
           .work = movement_work,

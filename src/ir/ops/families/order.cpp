@@ -103,6 +103,7 @@ Decision decision_arg(const OpView& op) {
 template <bool kLargest>
 Operator arg_operator() {
   return {.name = kArgName<kLargest>,
+          .precision = PrecisionClass::kGiven,
           .infer = infer_arg<kLargest>,
           .rule = rule_arg,
           .work = work_arg,
@@ -210,8 +211,10 @@ Gradients gradient_order(Builder& builder, const GradientCall& call) {
                       attributes, "x")};
 }
 
-Operator order_operator(std::string_view name, std::vector<TensorType> (*infer)(const OpView&)) {
+Operator order_operator(std::string_view name, PrecisionClass precision,
+                        std::vector<TensorType> (*infer)(const OpView&)) {
   return {.name = name,
+          .precision = precision,
           .infer = infer,
           .rule = rule_order,
           .work = work_order,
@@ -226,8 +229,8 @@ Operator order_operator(std::string_view name, std::vector<TensorType> (*infer)(
 
 std::span<const Operator> order_operators() {
   static const std::array operators{arg_operator<true>(), arg_operator<false>(),
-                                    order_operator("sort", infer_sort),
-                                    order_operator("top_k", infer_top_k)};
+                                    order_operator("sort", PrecisionClass::kWide, infer_sort),
+                                    order_operator("top_k", PrecisionClass::kGiven, infer_top_k)};
   return operators;
 }
 

@@ -392,6 +392,7 @@ Gradients gradient_average_grad(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> pooling_operators() {
   static const std::array operators{Operator{.name = "max_pool",
+                                             .precision = PrecisionClass::kExact,
                                              .infer = infer_max,
                                              .rule = rule_max,
                                              .work = work_max,
@@ -408,6 +409,7 @@ std::span<const Operator> pooling_operators() {
                                              .tolerance = tolerance_max_grad,
                                              .decision = decision_max_grad},
                                     Operator{.name = "average_pool",
+                                             .precision = PrecisionClass::kGiven,
                                              .infer = infer_average,
                                              .rule = rule_average,
                                              .work = work_average,

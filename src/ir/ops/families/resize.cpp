@@ -309,6 +309,7 @@ Gradients gradient_resize_grad(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> resize_operators() {
   static const std::array operators{Operator{.name = "resize",
+                                             .precision = PrecisionClass::kGiven,
                                              .infer = infer_resize,
                                              .rule = rule_resize,
                                              .work = work_resize,

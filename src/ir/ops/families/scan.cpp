@@ -136,6 +136,7 @@ std::span<const Operator> scan_operators() {
                .tolerance = tolerance_cumsum,
                .gradient = gradient_cumsum},
       Operator{.name = "reverse",
+               .precision = PrecisionClass::kExact,
                .infer = infer_reverse,
                .rule = lane_rule,
                .work = [](const OpView& op) { return Work{Flops(0), detail::operand_bytes(op)}; },

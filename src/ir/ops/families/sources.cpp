@@ -122,11 +122,11 @@ void random_uniform_reference(const ReferenceCall& call) {
 
 std::vector<Operator> list_source_operators() {
   return {
-      {"constant", infer_constant, constant_rule, source_work, constant_kernel, constant_reference,
-       exact, nullptr},
-      {"iota", infer_iota, source_rule, source_work, iota_kernel, iota_reference, iota_tolerance,
-       nullptr},
-      {"random_uniform", infer_random_uniform, source_rule,
+      {"constant", PrecisionClass::kWide, infer_constant, constant_rule, source_work,
+       constant_kernel, constant_reference, exact, nullptr},
+      {"iota", PrecisionClass::kWide, infer_iota, source_rule, source_work, iota_kernel,
+       iota_reference, iota_tolerance, nullptr},
+      {"random_uniform", PrecisionClass::kWide, infer_random_uniform, source_rule,
        [](const OpView& op) { return elementwise_work(op, kTranscendental); },
        random_uniform_kernel, random_uniform_reference, exact, nullptr},
   };

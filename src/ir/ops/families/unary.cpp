@@ -34,6 +34,7 @@ struct UnaryDefaults {
 
 struct Neg : UnaryDefaults {
   static constexpr std::string_view kName = "neg";
+  static constexpr auto kPrecision = PrecisionClass::kExact;
   static constexpr bool kIntegers = true;
   static constexpr bool kLinear = true;
   static double apply(double x) { return -x; }
@@ -42,6 +43,7 @@ struct Neg : UnaryDefaults {
 
 struct Abs : UnaryDefaults {
   static constexpr std::string_view kName = "abs";
+  static constexpr auto kPrecision = PrecisionClass::kExact;
   static constexpr bool kIntegers = true;
   static double apply(double x) { return std::abs(x); }
   static ValueId gradient(const UnaryGradient& g) {
@@ -85,6 +87,7 @@ struct Rsqrt : UnaryDefaults {
 
 struct Tanh : UnaryDefaults {
   static constexpr std::string_view kName = "tanh";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr double kFlops = kTranscendental, kRoundings = kLibraryRoundings;
   static double apply(double x) { return std::tanh(x); }
   static ValueId gradient(const UnaryGradient& g) {
@@ -95,6 +98,7 @@ struct Tanh : UnaryDefaults {
 
 struct Logistic : UnaryDefaults {
   static constexpr std::string_view kName = "logistic";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr double kFlops = kTranscendental, kRoundings = kLibraryRoundings;
   static double apply(double x) { return 1 / (1 + std::exp(-x)); }
   static ValueId gradient(const UnaryGradient& g) {
@@ -104,6 +108,7 @@ struct Logistic : UnaryDefaults {
 
 struct Erf : UnaryDefaults {
   static constexpr std::string_view kName = "erf";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr double kFlops = kTranscendental, kRoundings = kLibraryRoundings;
   static double apply(double x) { return std::erf(x); }
   static ValueId gradient(const UnaryGradient& g) {
@@ -134,12 +139,14 @@ struct Cos : UnaryDefaults {
 
 struct Floor : UnaryDefaults {
   static constexpr std::string_view kName = "floor";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr bool kDecides = true;
   static double apply(double x) { return std::floor(x); }
 };
 
 struct Ceil : UnaryDefaults {
   static constexpr std::string_view kName = "ceil";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr bool kDecides = true;
   static double apply(double x) { return std::ceil(x); }
 };
@@ -147,6 +154,7 @@ struct Ceil : UnaryDefaults {
 /// Rounds halves to the even neighbour.
 struct Round : UnaryDefaults {
   static constexpr std::string_view kName = "round";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr bool kDecides = true;
   static double apply(double x) { return std::nearbyint(x); }
 };
@@ -181,6 +189,7 @@ struct Square : UnaryDefaults {
 
 struct Sign : UnaryDefaults {
   static constexpr std::string_view kName = "sign";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr bool kDecides = true;
   static constexpr bool kIntegers = true;
   static double apply(double x) { return static_cast<double>((x > 0) - (x < 0)); }
@@ -213,6 +222,7 @@ template <typename F>
 Operator unary_operator() {
   Operator op;
   op.name = F::kName;
+  if constexpr (requires { F::kPrecision; }) op.precision = F::kPrecision;
   op.infer = infer_unary<F>;
   op.rule = [](const OpView& view) { return elementwise_rule(view, linear_in(F::kLinear)); };
   op.work = [](const OpView& view) { return elementwise_work(view, F::kFlops); };
@@ -259,6 +269,7 @@ struct ScalarGradient {
 
 struct AddScalar : UnaryDefaults {
   static constexpr std::string_view kName = "add_scalar", kKernel = "scalar.add";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr double kRoundings = kOneRounding;
   static double apply(double x, double c) { return x + c; }
   static ValueId gradient(const ScalarGradient& g) { return g.dy; }
@@ -266,6 +277,7 @@ struct AddScalar : UnaryDefaults {
 
 struct MulScalar : UnaryDefaults {
   static constexpr std::string_view kName = "mul_scalar", kKernel = "scalar.mul";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static constexpr double kRoundings = kOneRounding;
   static constexpr bool kLinear = true;
   static double apply(double x, double c) { return x * c; }
@@ -274,12 +286,14 @@ struct MulScalar : UnaryDefaults {
 
 struct MaxScalar : UnaryDefaults {
   static constexpr std::string_view kName = "max_scalar", kKernel = "scalar.max";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static double apply(double x, double c) { return x >= c ? x : c; }
   static ValueId gradient(const ScalarGradient& g) { return g.where("ge"); }
 };
 
 struct MinScalar : UnaryDefaults {
   static constexpr std::string_view kName = "min_scalar", kKernel = "scalar.min";
+  static constexpr auto kPrecision = PrecisionClass::kGiven;
   static double apply(double x, double c) { return x <= c ? x : c; }
   static ValueId gradient(const ScalarGradient& g) { return g.where("le"); }
 };
@@ -305,6 +319,7 @@ template <typename F>
 Operator scalar_operator() {
   Operator op;
   op.name = F::kName;
+  if constexpr (requires { F::kPrecision; }) op.precision = F::kPrecision;
   op.infer = infer_unary<F>;
   op.rule = [](const OpView& view) { return elementwise_rule(view, linear_in(F::kLinear)); };
   op.work = [](const OpView& view) { return elementwise_work(view, F::kFlops); };

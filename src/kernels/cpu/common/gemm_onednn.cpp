@@ -1,8 +1,10 @@
 // gemm by oneDNN. It uses dnnl_sgemm rather than the matmul primitive: dnnl_sgemm needs no
 // descriptors, takes any strides, and has no slow shapes.
 #include <algorithm>
+#include <mutex>
 
 #include "base/error.h"
+#include "base/threads/address_space.h"
 #include "kernels/cpu/common/gemm.h"
 #include "kernels/cpu/common/openmp.h"
 #include "oneapi/dnnl/dnnl.h"
@@ -22,6 +24,22 @@ void fill_zeros(const GemmShape& shape, float* out, int64_t out_leading) {
 
 }  // namespace
 
+namespace {
+
+/// oneDNN generates the code of its products at the first ones, and crashes where it finds no
+/// memory for it. So that happens here, at once, where there is room.
+void generate_code() {
+  require_address_space(Bytes{32 << 20});
+  const float one = 1;
+  for (const char a : {'N', 'T'})
+    for (const char b : {'N', 'T'}) {
+      float out = 0;
+      dnnl_sgemm(a, b, 1, 1, 1, 1.0f, &one, 1, &one, 1, 0.0f, &out, 1);
+    }
+}
+
+}  // namespace
+
 void gemm(const GemmShape& shape, float scale, const MatrixView& a, const MatrixView& b,
           bool accumulate, float* out, int64_t out_leading) {
   if (shape.rows == 0 || shape.columns == 0) return;
@@ -29,6 +47,8 @@ void gemm(const GemmShape& shape, float scale, const MatrixView& a, const Matrix
     if (!accumulate) fill_zeros(shape, out, out_leading);
     return;
   }
+  static std::once_flag has_code;
+  std::call_once(has_code, generate_code);
   const dnnl_status_t status =
       dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', shape.rows, shape.columns,
                  shape.inner, scale, a.data, leading_of(a, shape.rows, shape.inner), b.data,

@@ -1,14 +1,18 @@
 #include "runtime/runtime/internal/thread_pool.h"
 
 #include "base/error.h"
+#include "base/threads/address_space.h"
 #include "kernels/bind.h"
+
 namespace tessera {
 
 ThreadPool::ThreadPool(int size) {
   for (BegunJob& job : jobs_) job.errors.resize(size);
   try {
-    for (int index = 0; index < size; ++index)
+    for (int index = 0; index < size; ++index) {
+      require_room_for_thread();
       threads_.emplace_back([this, index] { run_jobs(index); });
+    }
   } catch (...) {
     // The machine has no more threads. The running ones must end before this object does.
     stop();

@@ -320,6 +320,7 @@ Gradients gradient_transpose(Builder& builder, const GradientCall& call) {
 
 Operator broadcast_operator() {
   return {.name = "broadcast",
+          .precision = PrecisionClass::kExact,
           .infer = infer_broadcast,
           .rule = rule_broadcast,
           .work = detail::movement_work,
@@ -331,6 +332,7 @@ Operator broadcast_operator() {
 
 Operator reshape_operator() {
   return {.name = "reshape",
+          .precision = PrecisionClass::kExact,
           .infer = infer_reshape,
           .rule = rule_reshape,
           .work = detail::movement_work,
@@ -342,6 +344,7 @@ Operator reshape_operator() {
 
 Operator transpose_operator() {
   return {.name = "transpose",
+          .precision = PrecisionClass::kExact,
           .infer = infer_transpose,
           .rule = rule_transpose,
           .work = detail::movement_work,

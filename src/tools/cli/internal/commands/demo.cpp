@@ -13,14 +13,17 @@
 #include "base/text/text.h"
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/internal/run/automatic_plan.h"
+#include "tools/cli/internal/run/measured_run.h"
+#include "tools/cli/internal/run/predicted_run.h"
 #include "tools/cli/internal/run/session.h"
 #include "tools/cli/internal/run/trainer.h"
+#include "tools/measure/machine.h"
 #include "training/data/vocabulary.h"
 
 namespace tessera {
 namespace {
 
-constexpr int kRanks = 4;
+constexpr int kMinRanks = 2, kMaxRanks = 4;
 constexpr int64_t kComparedSteps = 10;
 constexpr int64_t kSampleTokens = 300;
 constexpr double kTemperature = 0.8;
@@ -49,6 +52,7 @@ Session open_demo(const DemoCommand& command) {
 struct Comparison {
   std::vector<double> serial;
   std::vector<double> divided;
+  std::vector<Seconds> serial_times;
   double largest_fraction = 0;    // largest difference, as a fraction of its tolerance
   double largest_difference = 0;  // relative
   bool agree() const { return largest_fraction <= 1; }
@@ -72,7 +76,9 @@ double loss_tolerance(const RunConfig& config, int64_t step) {
 Comparison compare_first_steps(Engine& serial, Engine& divided, const RunConfig& config) {
   Comparison comparison;
   for (int64_t step = 0; step < std::min(kComparedSteps, config.train.steps); ++step) {
-    comparison.serial.push_back(serial.step().loss);
+    const StepResult result = serial.step();
+    comparison.serial.push_back(result.loss);
+    comparison.serial_times.push_back(result.time);
     comparison.divided.push_back(divided.step().loss);
     const double difference = std::abs(comparison.divided.back() / comparison.serial.back() - 1);
     comparison.largest_difference = std::max(comparison.largest_difference, difference);
@@ -170,9 +176,10 @@ class Demo {
   }
 
   void find_plan() {
+    const int ranks = std::clamp(default_ranks({}), kMinRanks, kMaxRanks);
     say("3. Finds a plan for {}: how each op and each tensor is divided.\n",
-        counted(kRanks, "rank"));
-    AutomaticPlan found = find_automatic_plan({.run = config()}, kRanks, {});
+        counted(ranks, "rank"));
+    AutomaticPlan found = find_automatic_plan({.run = config()}, ranks, {});
     say("   {}\n\n", join(found.verdict, "\n   "));
     session_.plan = std::move(found.plan);
     divided_.emplace(config(), session_.plan, data_);
@@ -193,16 +200,34 @@ class Demo {
     document_["largest_difference"] = comparison_.largest_difference;
   }
 
+  /// Says what the run will take before it begins: by the rates of kernels, which are measured
+  /// now, times what the serial steps took beyond what these rates say of them.
+  void predict() {
+    const auto machine = std::make_shared<const Cluster>(measure_machine());
+    const auto seconds_of = [&](Engine& engine) {
+      return predict_run({engine.network(), engine.config(), engine.graph()}, engine.plan(),
+                         engine.compiled(), {machine, "this machine"})
+          .prediction.step.value();
+    };
+    const double beyond = usual_step(comparison_.serial_times).value() / seconds_of(*serial_);
+    predicted_speed_ = static_cast<double>(config().train.batch * config().model.context) /
+                       (seconds_of(*divided_) * beyond);
+    say("   By the rates of its kernels on this machine, measured now, and by the serial steps "
+        "above, "
+        "which took {:.2f} times what these rates say: {} tokens per second.\n",
+        beyond, grouped(std::llround(predicted_speed_)));
+    document_["predicted_tokens_per_s"] = predicted_speed_;
+  }
+
   void train() {
     if (divided_->step_count() < config().train.steps)
       say("5. Continues with {} to step {}.\n", counted(session_.plan.rank_count(), "rank"),
           config().train.steps);
     else
       say("5. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
+    if (divided_->step_count() < config().train.steps) predict();
     const TrainedRun run = train_to_end(*divided_);
-    say("{}\n", run.fit.steps.empty() ? ""
-                                      : "   " + grouped(std::llround(run.tokens_per_second)) +
-                                            " tokens per second.\n");
+    say("{}\n", run.fit.steps.empty() ? "" : speed_text(run.tokens_per_second));
     say("6. Measures the held-out text.\n   The validation loss is {:.3f} nats per token on {} "
         "tokens, {} "
         "their bigram entropy of {:.3f}.\n\n",
@@ -214,6 +239,13 @@ class Demo {
     document_["bigram_entropy"] = data_->baseline->nats;
     document_["tokens_per_s"] =
         run.fit.steps.empty() ? Document() : Document(run.tokens_per_second);
+  }
+
+  std::string speed_text(double measured) const {
+    const double excess = 100 * (predicted_speed_ / measured - 1);
+    return fmt::format("   {} tokens per second; {} were predicted, {:.0f}% {}.\n",
+                       grouped(std::llround(measured)), grouped(std::llround(predicted_speed_)),
+                       std::abs(excess), excess < 0 ? "fewer" : "more");
   }
 
   void write_text() {
@@ -252,6 +284,7 @@ class Demo {
   Session session_;
   std::shared_ptr<const RunData> data_;
   std::optional<Engine> serial_, divided_;
+  double predicted_speed_ = 0;  // tokens per second; 0 without a prediction
   Comparison comparison_;
   Document document_;
 };

@@ -26,7 +26,7 @@ fs::path checkpoint_around(const fs::path& path) {
 void refuse_checkpoint(const fs::path& path) {
   const fs::path checkpoint = checkpoint_around(path);
   if (checkpoint.empty()) return;
-  throw UserError("'" + path.string() + "' lies in a checkpoint",
+  throw UserError("'" + path.string() + "' is inside of a checkpoint",
                   "the files of '" + checkpoint.string() +
                       "' are written by a run only; any other file may replace one of them",
                   "choose a path outside of the folder of the run", ExitCode::kUsage);

@@ -7,7 +7,7 @@
 namespace tessera {
 
 /// Checks, before the work of which the result is to be written, that it can be written and that
-/// nothing is lost: no output replaces a file that the command reads, or lies in a checkpoint.
+/// nothing is lost: no output replaces a file that the command reads, or goes into a checkpoint.
 ///   requires  the command has opened its inputs, as far as it opens them before the work
 ///   throws    UserError: 2 for an input or a checkpoint, 1 when it cannot be written
 void check_output(const std::filesystem::path& path);
