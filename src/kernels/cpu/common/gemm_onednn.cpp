@@ -27,7 +27,7 @@ void fill_zeros(const GemmShape& shape, float* out, int64_t out_leading) {
 namespace {
 
 /// oneDNN generates the code of its products at the first ones, and crashes where it finds no
-/// memory for it. So that happens here, at once, where there is room.
+/// memory for it. So that happens here, at once, after a check.
 void generate_code() {
   require_address_space(Bytes{32 << 20});
   const float one = 1;

@@ -62,7 +62,7 @@ constexpr CommandEntry kCommands[] = {
     {"launch", "Run a command on several processes, and restart it when one is lost", kOneProcess,
      make<LaunchCommand>,
      "tessera launch -n 2 --restarts 3 -- train docs/examples/gpt.toml --plan dp=2 --out run"},
-    {"demo", "Train a small GPT serially and on four ranks, compare, and generate text",
+    {"demo", "Train a small GPT serially and on several ranks, compare, and generate text",
      kOneProcess, make<DemoCommand>, "tessera demo"},
 };
 

@@ -11,6 +11,7 @@
 #include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
+#include "base/threads/worker.h"
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/internal/run/automatic_plan.h"
 #include "tools/cli/internal/run/measured_run.h"
@@ -52,7 +53,6 @@ Session open_demo(const DemoCommand& command) {
 struct Comparison {
   std::vector<double> serial;
   std::vector<double> divided;
-  std::vector<Seconds> serial_times;
   double largest_fraction = 0;    // largest difference, as a fraction of its tolerance
   double largest_difference = 0;  // relative
   bool agree() const { return largest_fraction <= 1; }
@@ -76,9 +76,7 @@ double loss_tolerance(const RunConfig& config, int64_t step) {
 Comparison compare_first_steps(Engine& serial, Engine& divided, const RunConfig& config) {
   Comparison comparison;
   for (int64_t step = 0; step < std::min(kComparedSteps, config.train.steps); ++step) {
-    const StepResult result = serial.step();
-    comparison.serial.push_back(result.loss);
-    comparison.serial_times.push_back(result.time);
+    comparison.serial.push_back(serial.step().loss);
     comparison.divided.push_back(divided.step().loss);
     const double difference = std::abs(comparison.divided.back() / comparison.serial.back() - 1);
     comparison.largest_difference = std::max(comparison.largest_difference, difference);
@@ -200,8 +198,21 @@ class Demo {
     document_["largest_difference"] = comparison_.largest_difference;
   }
 
+  /// The time of a serial step while every core of the plan runs one, as its ranks will.
+  Seconds busy_serial_step() const {
+    std::vector<std::vector<Seconds>> times(static_cast<size_t>(session_.plan.rank_count()));
+    std::vector<std::unique_ptr<Worker>> workers;
+    for (std::vector<Seconds>& mine : times)
+      workers.push_back(std::make_unique<Worker>([this, &mine] {
+        Engine engine(config(), serial_plan(), data_);
+        for (int64_t step = 0; step < kComparedSteps; ++step) mine.push_back(engine.step().time);
+      }));
+    for (const auto& worker : workers) worker->join();
+    return usual_step(times.front());
+  }
+
   /// Says what the run will take before it begins: by the rates of kernels, which are measured
-  /// now, times what the serial steps took beyond what these rates say of them.
+  /// now, times what serial steps take beyond what these rates say of them.
   void predict() {
     const auto machine = std::make_shared<const Cluster>(measure_machine());
     const auto seconds_of = [&](Engine& engine) {
@@ -209,12 +220,12 @@ class Demo {
                          engine.compiled(), {machine, "this machine"})
           .prediction.step.value();
     };
-    const double beyond = usual_step(comparison_.serial_times).value() / seconds_of(*serial_);
+    const double beyond = busy_serial_step().value() / seconds_of(*serial_);
     predicted_speed_ = static_cast<double>(config().train.batch * config().model.context) /
                        (seconds_of(*divided_) * beyond);
-    say("   By the rates of its kernels on this machine, measured now, and by the serial steps "
-        "above, "
-        "which took {:.2f} times what these rates say: {} tokens per second.\n",
+    say("   By the rates of kernels on this machine, measured now, and by serial steps on all "
+        "cores, "
+        "which take {:.2f} times what these rates say: {} tokens per second.\n",
         beyond, grouped(std::llround(predicted_speed_)));
     document_["predicted_tokens_per_s"] = predicted_speed_;
   }
