@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-constexpr Bytes kRoomForThread{24 << 20};  // the usual stack has 8 MiB
+constexpr Bytes kMemoryForThread{24 << 20};  // the usual stack has 8 MiB
 
 }  // namespace
 
@@ -19,8 +19,8 @@ void require_address_space(Bytes bytes) {
   munmap(place, size);
 }
 
-void require_room_for_thread() {
-  require_address_space(kRoomForThread);
+void require_memory_for_thread() {
+  require_address_space(kMemoryForThread);
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Room in the address space of the process, for libraries that crash without it.
+// Checks of the address space before work that crashes without it.
 #pragma once
 
 #include "base/units.h"
@@ -12,6 +12,6 @@ namespace tessera {
 void require_address_space(Bytes bytes);
 
 /// Before a thread is started: its stack, and the same again for what it begins with.
-void require_room_for_thread();
+void require_memory_for_thread();
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ struct Worker::State {
 };
 
 Worker::Worker(std::function<void()> work) : state_(std::make_unique<State>()) {
-  require_room_for_thread();
+  require_memory_for_thread();
   state_->thread = std::thread([state = state_.get(), work = std::move(work)] {
     try {
       work();

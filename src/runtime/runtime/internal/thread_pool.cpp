@@ -10,7 +10,7 @@ ThreadPool::ThreadPool(int size) {
   for (BegunJob& job : jobs_) job.errors.resize(size);
   try {
     for (int index = 0; index < size; ++index) {
-      require_room_for_thread();
+      require_memory_for_thread();
       threads_.emplace_back([this, index] { run_jobs(index); });
     }
   } catch (...) {
