@@ -61,17 +61,20 @@ const Document* ConfigTable::find(const std::string& key) {
   return table_ ? table_->find(key) : nullptr;
 }
 
-const Document* ConfigTable::find(const std::string& key, std::string type,
-                                  const Document& fallback, std::string range) {
-  if (keys_) keys_->push_back({listed(key), std::move(type), to_json(fallback), std::move(range)});
-  return find(key);
+const Document* ConfigTable::find(const ConfigKey& key, std::string type, const Document& fallback,
+                                  std::string range) {
+  if (keys_)
+    keys_->push_back({listed(key.name), std::move(type), to_json(fallback), std::move(range),
+                      std::string(key.meaning), std::string(key.example)});
+  return find(key.name);
 }
 
-const Document* ConfigTable::raw(const std::string& key, const ValueForm& form) {
+const Document* ConfigTable::raw(const ConfigKey& key, const ValueForm& form) {
   if (keys_)
-    keys_->push_back(
-        {listed(form.listed.empty() ? key : form.listed), form.type, form.fallback, form.range});
-  return find(key);
+    keys_->push_back({listed(form.listed.empty() ? key.name : form.listed), form.type,
+                      form.fallback, form.range, std::string(key.meaning),
+                      std::string(key.example)});
+  return find(key.name);
 }
 
 void ConfigTable::refuse(const std::string& key, const Document& found, const std::string& legal,
@@ -83,41 +86,40 @@ void ConfigTable::refuse(const std::string& key, const Document& found, const st
       ExitCode::kBadConfig);
 }
 
-int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t smallest,
+int64_t ConfigTable::integer(const ConfigKey& key, int64_t fallback, int64_t smallest,
                              int64_t largest) {
   const std::string range = from_to(std::to_string(smallest), std::to_string(largest));
   const Document* found = find(key, "integer", fallback, range);
   if (!found) return fallback;
   if (!found->is_int() || found->as_int() < smallest || found->as_int() > largest)
-    refuse(key, *found, "an integer from " + range, whole_number(*found, smallest, largest));
+    refuse(key.name, *found, "an integer from " + range, whole_number(*found, smallest, largest));
   return found->as_int();
 }
 
-double ConfigTable::number(const std::string& key, double fallback, double smallest,
-                           double largest) {
+double ConfigTable::number(const ConfigKey& key, double fallback, double smallest, double largest) {
   const std::string range = from_to(double_text(smallest), double_text(largest));
   const Document* found = find(key, "number", fallback, range);
   if (!found) return fallback;
   if (!found->is_number() || !(found->as_double() >= smallest && found->as_double() <= largest))
-    refuse(key, *found, "a number from " + range);
+    refuse(key.name, *found, "a number from " + range);
   return found->as_double();
 }
 
-bool ConfigTable::boolean(const std::string& key, bool fallback) {
+bool ConfigTable::boolean(const ConfigKey& key, bool fallback) {
   const Document* found = find(key, "true or false", fallback);
   if (!found) return fallback;
-  if (!found->is_bool()) refuse(key, *found, "true or false");
+  if (!found->is_bool()) refuse(key.name, *found, "true or false");
   return found->as_bool();
 }
 
-std::string ConfigTable::text(const std::string& key, const std::string& fallback) {
+std::string ConfigTable::text(const ConfigKey& key, const std::string& fallback) {
   const Document* found = find(key, "text", fallback);
   if (!found) return fallback;
-  if (!found->is_string()) refuse(key, *found, "a text");
+  if (!found->is_string()) refuse(key.name, *found, "a text");
   return found->as_string();
 }
 
-std::string ConfigTable::choice(const std::string& key, const std::string& fallback,
+std::string ConfigTable::choice(const ConfigKey& key, const std::string& fallback,
                                 const std::vector<std::string>& choices,
                                 std::span<const Renamed> renamed, std::span<const KeyAlias> alias) {
   const std::string range = "one of " + join(choices, ", ");
@@ -126,38 +128,39 @@ std::string ConfigTable::choice(const std::string& key, const std::string& fallb
   for (const auto& [before, now] : renamed)
     if (*found == Document(std::string(before)))
       throw UserError(
-          origin_of(key) + ": " + full(key) + " = " + to_json(*found) + " has a new name",
+          origin_of(key.name) + ": " + full(key.name) + " = " + to_json(*found) + " has a new name",
           "the value '" + std::string(before) + "' is now called '" + std::string(now) + "'",
-          "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
+          "set " + full(key.name) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
   for (const KeyAlias& name : alias)
     if (*found == Document(std::string(name.theirs)))
       throw UserError(
-          origin_of(key) + ": " + full(key) + " = " + to_json(*found) + " is not possible",
+          origin_of(key.name) + ": " + full(key.name) + " = " + to_json(*found) +
+              " is not possible",
           "'" + std::string(name.theirs) + "' is called '" + std::string(name.ours) + "' here",
-          "set " + full(key) + " to '" + std::string(name.ours) + "'", ExitCode::kBadConfig);
-  if (!found->is_string()) refuse(key, *found, range);
+          "set " + full(key.name) + " to '" + std::string(name.ours) + "'", ExitCode::kBadConfig);
+  if (!found->is_string()) refuse(key.name, *found, range);
   if (std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
-    refuse(key, *found, range, nearest(found->as_string(), choices));
+    refuse(key.name, *found, range, nearest(found->as_string(), choices));
   return found->as_string();
 }
 
-std::vector<std::string> ConfigTable::texts(const std::string& key,
+std::vector<std::string> ConfigTable::texts(const ConfigKey& key,
                                             const std::vector<std::string>& fallback) {
   const Document* found = find(key, "list of texts", list_of(fallback));
   if (!found) return fallback;
   if (found->is_string()) return {found->as_string()};
   std::vector<std::string> list;
-  if (!found->is_list()) refuse(key, *found, "a text or a list of texts");
+  if (!found->is_list()) refuse(key.name, *found, "a text or a list of texts");
   for (const Document& item : found->as_list()) {
-    if (!item.is_string()) refuse(key, *found, "a text or a list of texts");
+    if (!item.is_string()) refuse(key.name, *found, "a text or a list of texts");
     list.push_back(item.as_string());
   }
   return list;
 }
 
-ConfigTable ConfigTable::table(const std::string& key, const std::string& listed_key) {
-  ConfigTable found(find(key), full(key), origin_, keys_);
-  found.listed_ = listed(listed_key.empty() ? key : listed_key);
+ConfigTable ConfigTable::table(const ConfigKey& key, const std::string& listed_key) {
+  ConfigTable found(find(key.name), full(key.name), origin_, keys_);
+  found.listed_ = listed(listed_key.empty() ? key.name : listed_key);
   return found;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/files/document.h"
@@ -27,12 +28,27 @@ struct ForeignKey {
   std::string_view theirs, why, fix;
 };
 
+/// A key as its reader declares it: its name, and what the reference says of it.
+struct ConfigKey {
+  // NOLINTBEGIN(google-explicit-constructor): a name alone is a key
+  ConfigKey(const char* key_name) : name(key_name) {}
+  ConfigKey(std::string key_name) : name(std::move(key_name)) {}
+  // NOLINTEND(google-explicit-constructor)
+  ConfigKey(std::string key_name, std::string_view meaning_text, std::string_view example_text)
+      : name(std::move(key_name)), meaning(meaning_text), example(example_text) {}
+
+  std::string name;
+  std::string_view meaning = {};  // a sentence without its point
+  std::string_view example = {};  // a value as TOML
+};
+
 /// A key that a reader asks for, as docs/configuration.md has it.
 struct ReadKey {
   std::string name;      // with those of the tables around it: "train.steps"
   std::string type;      // "integer", "number", "true or false", "text", "list of texts", "table"
   std::string fallback;  // its value when it is absent, as JSON; "" for "table"
   std::string range;     // "1 to 10", "one of a, b"; "" for any
+  std::string meaning = {}, example = {};  // of ConfigKey
 
   bool operator==(const ReadKey&) const = default;
 };
@@ -70,24 +86,24 @@ class ConfigTable {
   ConfigTable(const Document* table, std::string path, ConfigOrigin origin,
               std::vector<ReadKey>* keys = nullptr);
 
-  int64_t integer(const std::string& key, int64_t fallback, int64_t smallest, int64_t largest);
-  double number(const std::string& key, double fallback, double smallest, double largest);
-  bool boolean(const std::string& key, bool fallback);
-  std::string text(const std::string& key, const std::string& fallback);
+  int64_t integer(const ConfigKey& key, int64_t fallback, int64_t smallest, int64_t largest);
+  double number(const ConfigKey& key, double fallback, double smallest, double largest);
+  bool boolean(const ConfigKey& key, bool fallback);
+  std::string text(const ConfigKey& key, const std::string& fallback);
   /// `renamed` and `familiar` values are refused; the fix has their name here.
-  std::string choice(const std::string& key, const std::string& fallback,
+  std::string choice(const ConfigKey& key, const std::string& fallback,
                      const std::vector<std::string>& choices, std::span<const Renamed> renamed = {},
                      std::span<const KeyAlias> alias = {});
   /// A list of texts. A single text counts as a list of one.
-  std::vector<std::string> texts(const std::string& key, const std::vector<std::string>& fallback);
+  std::vector<std::string> texts(const ConfigKey& key, const std::vector<std::string>& fallback);
   /// A table inside this one; empty when absent. `listed` as in ValueForm.
-  ConfigTable table(const std::string& key, const std::string& listed = "");
+  ConfigTable table(const ConfigKey& key, const std::string& listed = "");
   /// A table that the caller found in the value of a key: at `key` in messages, "marks[2]", at
   /// `listed` in the reference, "marks[]".
   ConfigTable inside(const Document& value, const std::string& key,
                      const std::string& listed) const;
   /// The value itself; nullptr when it is absent.
-  const Document* raw(const std::string& key, const ValueForm& form = {});
+  const Document* raw(const ConfigKey& key, const ValueForm& form = {});
   /// Is the key there? It does not become legal by that.
   bool has(const std::string& key) const { return table_ && table_->find(key); }
 
@@ -113,7 +129,7 @@ class ConfigTable {
 
   /// The value of a key that is legal from here on.
   const Document* find(const std::string& key);
-  const Document* find(const std::string& key, std::string type, const Document& fallback,
+  const Document* find(const ConfigKey& key, std::string type, const Document& fallback,
                        std::string range = {});
 
   const Document* table_;

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/setting_keys.h"
 #include "base/text/text.h"
 #include "ir/models/families.h"
 #include "ir/models/model.h"
@@ -13,29 +13,44 @@
 namespace tessera {
 namespace {
 
-/// A key of the table, the member that it sets, and its range.
-struct ModelKey {
-  const char* name;
-  std::variant<int64_t ModelConfig::*, double ModelConfig::*, bool ModelConfig::*> member;
-  double smallest = 0, largest = 0;
-};
+using ModelKey = SettingKey<ModelConfig>;
 
 constexpr double kMaxExtent = 1 << 20;
 constexpr double kMaxVocabulary = 1 << 24;
 
-const ModelKey kContextKey = {"context", &ModelConfig::context, 1, kMaxExtent};
-const ModelKey kLayerKeys[] = {{"layers", &ModelConfig::layers, 1, 1000},
-                               {"width", &ModelConfig::width, 1, kMaxExtent}};
-const ModelKey kDropoutKey = {"dropout", &ModelConfig::dropout, 0, 0.99};
+const ModelKey kContextKey = {
+    {"context", "Tokens of a sample", "128"}, &ModelConfig::context, 1, kMaxExtent};
+const ModelKey kLayerKeys[] = {
+    {{"layers", "Layers, or blocks", "12"}, &ModelConfig::layers, 1, 1000},
+    {{"width", "Features of a layer", "768"}, &ModelConfig::width, 1, kMaxExtent}};
+const ModelKey kDropoutKey = {{"dropout", "Share of elements that dropout sets to zero", "0.2"},
+                              &ModelConfig::dropout,
+                              0,
+                              0.99};
 
 const ModelKey kFamilyKeys[] = {
-    {"heads", &ModelConfig::heads, 1, kMaxExtent},
-    {"embedding", &ModelConfig::embedding, 1, kMaxExtent},
-    {"tied", &ModelConfig::tied},
-    {"kv_heads", &ModelConfig::kv_heads, 0, kMaxExtent},
-    {"ffn", &ModelConfig::ffn, 0, kMaxExtent},
-    {"depth", &ModelConfig::depth, 1, 1000},
-    {"rope_base", &ModelConfig::rope_base, 1, 1e9},
+    {{"heads", "Heads of attention; they divide the width", "8"},
+     &ModelConfig::heads,
+     1,
+     kMaxExtent},
+    {{"embedding", "Features of the embedding of a token", "64"},
+     &ModelConfig::embedding,
+     1,
+     kMaxExtent},
+    {{"tied", "Is the matrix of the logits that of the embedding?", "true"}, &ModelConfig::tied},
+    {{"kv_heads", "Heads of keys and values; 0: as many as heads", "4"},
+     &ModelConfig::kv_heads,
+     0,
+     kMaxExtent},
+    {{"ffn", "Features between the two products of a block; 0: 8/3 of the width", "2048"},
+     &ModelConfig::ffn,
+     0,
+     kMaxExtent},
+    {{"depth", "Layers of the variant: 18, 20, 34, 50 or 56", "56"}, &ModelConfig::depth, 1, 1000},
+    {{"rope_base", "Base of the angles of rotary positions", "500000.0"},
+     &ModelConfig::rope_base,
+     1,
+     1e9},
 };
 
 bool reads(const ModelFamily& family, std::string_view key) {
@@ -49,26 +64,24 @@ std::vector<ModelKey> keys_of(const ModelFamily& family) {
   if (family.has_layers && family.has_dropout) keys.push_back(kDropoutKey);
   const size_t common = keys.size();
   for (const ModelKey& key : kFamilyKeys)
-    if (reads(family, key.name)) keys.push_back(key);
+    if (reads(family, key.key.name)) keys.push_back(key);
   ensure(keys.size() == common + family.keys.size(), "every key of a family is known");
   return keys;
 }
 
-void read(ConfigTable& table, const ModelKey& key, ModelConfig& config) {
-  if (const auto* whole = std::get_if<int64_t ModelConfig::*>(&key.member))
-    config.** whole = table.integer(key.name, config.**whole, static_cast<int64_t>(key.smallest),
-                                    static_cast<int64_t>(key.largest));
-  else if (const auto* number = std::get_if<double ModelConfig::*>(&key.member))
-    config.** number = table.number(key.name, config.**number, key.smallest, key.largest);
-  else if (const auto* flag = std::get_if<bool ModelConfig::*>(&key.member))
-    config.** flag = table.boolean(key.name, config.**flag);
-}
-
 Lora read_lora(ConfigTable& table) {
   Lora lora;
-  lora.rank = table.integer("lora_rank", lora.rank, 0, static_cast<int64_t>(kMaxExtent));
-  lora.alpha = table.number("lora_alpha", lora.alpha, 1e-6, 1e6);
-  lora.targets = table.texts("lora_targets", lora.targets);
+  lora.rank = table.integer({"lora_rank",
+                             "Rank of the [adapters](training.md#lora), which are trained in place "
+                             "of the parameters; 0: none",
+                             "8"},
+                            lora.rank, 0, static_cast<int64_t>(kMaxExtent));
+  lora.alpha = table.number(
+      {"lora_alpha", "The result of an adapter is multiplied by this, over its rank", "32.0"},
+      lora.alpha, 1e-6, 1e6);
+  lora.targets = table.texts({"lora_targets", "Weights of linear layers that get adapters",
+                              "[\"*.ffn.{up,down}.weight\"]"},
+                             lora.targets);
   return lora;
 }
 
@@ -82,12 +95,12 @@ void write_lora(const Lora& lora, Document& settings) {
 /// Refuses keys that only other families read, because they are not misspelled.
 void refuse_keys_of_others(const ConfigTable& table, const ModelFamily& family) {
   for (const ModelKey& key : kFamilyKeys) {
-    if (reads(family, key.name) || !table.has(key.name)) continue;
+    if (reads(family, key.key.name) || !table.has(key.key.name)) continue;
     std::vector<std::string> readers;
     for (const std::string& kind : family_names())
-      if (reads(family_of(kind), key.name)) readers.push_back(kind);
-    throw UserError(table.file() + ": model." + key.name + " is no setting of a model of kind " +
-                        std::string(family.name),
+      if (reads(family_of(kind), key.key.name)) readers.push_back(kind);
+    throw UserError(table.file() + ": model." + key.key.name +
+                        " is no setting of a model of kind " + std::string(family.name),
                     "it is one of " + join(readers, ", "),
                     "remove it, or choose another model.kind", ExitCode::kBadConfig);
   }
@@ -103,13 +116,17 @@ ModelConfig with_defaults(ModelConfig config) {
 
 ModelConfig read_model_config(ConfigTable table) {
   ModelConfig config;
-  config.kind = table.choice("kind", config.kind, family_names());
+  config.kind =
+      table.choice({"kind", "Family of the model", "\"gpt\""}, config.kind, family_names());
   const ModelFamily family = family_of(config.kind);
   refuse_keys_of_others(table, family);
-  for (const ModelKey& key : keys_of(family)) read(table, key, config);
+  for (const ModelKey& key : keys_of(family)) read_key(table, key, config);
   if (!is_of_images(family.objective))
-    config.given_vocabulary =
-        table.integer("vocabulary", 0, 0, static_cast<int64_t>(kMaxVocabulary));
+    config.given_vocabulary = table.integer({"vocabulary",
+                                             "Number of tokens, for `plan`, `simulate` and "
+                                             "`explain` without data; 0: the data gives it",
+                                             "128256"},
+                                            0, 0, static_cast<int64_t>(kMaxVocabulary));
   if (config.given_vocabulary > 0) config.vocabulary = config.given_vocabulary;
   config.lora = read_lora(table);
   table.finish();
@@ -128,9 +145,7 @@ Document settings_of(const ModelConfig& config) {
   } else {
     settings["vocabulary"] = config.vocabulary;
   }
-  for (const ModelKey& key : keys_of(family_of(config.kind)))
-    settings[key.name] =
-        std::visit([&](auto member) { return Document(whole.*member); }, key.member);
+  for (const ModelKey& key : keys_of(family_of(config.kind))) write_key(key, whole, settings);
   write_lora(config.lora, settings);
   return settings;
 }

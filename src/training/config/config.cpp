@@ -7,11 +7,10 @@
 #include "base/files/file.h"
 #include "base/text/text.h"
 #include "training/config/internal/key_aliases.h"
+#include "training/config/internal/training_keys.h"
 
 namespace tessera {
 namespace {
-
-constexpr int64_t kMany = int64_t{1} << 40;
 
 /// Checks that what depends on evaluations during the run has some.
 void check_evaluates(const ConfigTable& table, bool is_set, const std::string& key,
@@ -69,96 +68,38 @@ void check_gradients(const ConfigTable& table, const Precision& precision) {
       ExitCode::kBadConfig);
 }
 
-constexpr KeyAlias kDtypeAliases[] = {
-    {"fp32", "f32"}, {"float32", "f32"},  {"fp16", "f16"},      {"float16", "f16"},
-    {"half", "f16"}, {"16-mixed", "f16"}, {"bfloat16", "bf16"}, {"bf16-mixed", "bf16"}};
-
-Precision read_precision(ConfigTable& table) {
-  Precision precision;
-  const std::string dtype =
-      table.choice("precision", "f32", {"f32", "bf16", "f16"}, {}, kDtypeAliases);
-  precision.dtype = parse_dtype(dtype);
-  precision.gradients = parse_dtype(
-      table.choice("gradient_precision", "f32", {"f32", "bf16", "f16"}, {}, kDtypeAliases));
-  check_gradients(table, precision);
-  precision.scale.initial =
-      table.number("loss_scale", precision.scale.initial, kMinLossScale, kLargestLossScale);
-  check_power_of_two(table, precision.scale.initial);
-  precision.scale.steps_to_double =
-      table.integer("loss_scale_steps", precision.scale.steps_to_double, 1, 1 << 24);
-  return precision;
+template <typename Config>
+void read_keys(ConfigTable& table, const std::vector<SettingKey<Config>>& keys, Config& config) {
+  for (const SettingKey<Config>& key : keys) read_key(table, key, config);
 }
 
 TrainConfig read_train(ConfigTable table) {
   TrainConfig train;
   check_one_batch(table);
-  train.batch_per_rank = table.integer("batch_per_rank", train.batch_per_rank, 1, 1 << 24);
-  const bool linear = table.choice("scale_learning_rate", "none", {"none", "linear"}) == "linear";
-  train.scale_learning_rate = linear ? RateScaling::kLinear : RateScaling::kNone;
-  train.batch = table.integer("batch", train.batch, 1, 1 << 24);
-  train.steps = table.integer("steps", train.steps, 0, kMany);
-  train.seed =
-      static_cast<uint64_t>(table.integer("seed", static_cast<int64_t>(train.seed), 0, kMany));
-  train.precision = read_precision(table);
-  train.reduction = table.choice("reduction", "ordered", {"ordered", "fast"}) == "fast"
-                        ? Reduction::kFast
-                        : Reduction::kOrdered;
-  train.evaluate_every = table.integer("evaluate_every", train.evaluate_every, 0, kMany);
-  train.evaluate_batches = table.integer("evaluate_batches", train.evaluate_batches, 0, kMany);
-  train.patience = table.integer("patience", train.patience, 0, kMany);
-  train.min_improvement = table.number("min_improvement", train.min_improvement, 0, 1e9);
+  read_keys(table, train_keys(), train);
+  check_gradients(table, train.precision);
+  check_power_of_two(table, train.precision.scale.initial);
   check_evaluates(table, train.patience > 0, "train.patience", train.evaluate_every);
   table.finish();
   return train;
 }
 
-// Adam divides by 1 - beta^step, and by the root of a second moment plus epsilon. Both are f32, in
-// which they must not become 0.
-constexpr double kMaxBeta = 0.9999999;
-constexpr double kMinEpsilon = 1e-30;
-constexpr double kMuonMomentum = 0.95;
-
 OptimizerConfig read_optimizer(ConfigTable table, int64_t steps) {
   OptimizerConfig optimizer;
-  const std::string kind =
-      table.choice("kind", "adamw", {"sgd", "momentum", "adam", "adamw", "lamb", "muon"});
-  for (OptimizerKind candidate :
-       {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW,
-        OptimizerKind::kLamb, OptimizerKind::kMuon})
-    if (kind == to_text(candidate)) optimizer.kind = candidate;
-  const bool is_muon = optimizer.kind == OptimizerKind::kMuon;
-  optimizer.momentum = table.number("momentum", is_muon ? kMuonMomentum : optimizer.momentum, 0, 1);
-  optimizer.adam = table.texts("adam", {});
-  if (!is_muon && !optimizer.adam.empty())
-    throw UserError(table.file() + ": optimizer.adam is set and optimizer.kind is \"" + kind + "\"",
+  read_keys(table, optimizer_keys(), optimizer);
+  if (optimizer.kind != OptimizerKind::kMuon && !optimizer.adam.empty())
+    throw UserError(table.file() + ": optimizer.adam is set and optimizer.kind is \"" +
+                        std::string(to_text(optimizer.kind)) + "\"",
                     "it names parameters that muon updates as adamw does",
                     "remove it, or write kind = \"muon\"", ExitCode::kBadConfig);
-  optimizer.frozen = table.texts("frozen", {});
-  optimizer.beta1 = table.number("beta1", optimizer.beta1, 0, kMaxBeta);
-  optimizer.beta2 = table.number("beta2", optimizer.beta2, 0, kMaxBeta);
-  optimizer.epsilon = table.number("epsilon", optimizer.epsilon, kMinEpsilon, 1);
-  optimizer.weight_decay = table.number("weight_decay", optimizer.weight_decay, 0, 10);
-  optimizer.clip_norm = table.number("clip_norm", optimizer.clip_norm, 0, 1e9);
-  optimizer.schedule.peak = table.number("learning_rate", optimizer.schedule.peak, 0, 1e3);
-  const std::string schedule =
-      table.choice("schedule", "constant", {"constant", "cosine", "linear"});
-  for (ScheduleKind candidate :
-       {ScheduleKind::kConstant, ScheduleKind::kCosine, ScheduleKind::kLinear})
-    if (schedule == to_text(candidate)) optimizer.schedule.kind = candidate;
-  optimizer.schedule.warmup = table.integer("warmup", 0, 0, kMany);
-  optimizer.schedule.warmup_start = table.number("warmup_start", 0, 0, 1);
   optimizer.schedule.steps = steps;
-  optimizer.schedule.final = table.number("final", 0, 0, 1);
   table.finish();
   return optimizer;
 }
 
 CheckpointConfig read_checkpoint(ConfigTable table, const TrainConfig& train) {
   CheckpointConfig checkpoint;
-  checkpoint.every = table.integer("every", checkpoint.every, 0, kMany);
-  checkpoint.keep_last =
-      static_cast<int>(table.integer("keep_last", checkpoint.keep_last, 0, 1 << 20));
-  checkpoint.keep_best = table.boolean("keep_best", checkpoint.keep_best);
+  read_keys(table, checkpoint_keys(), checkpoint);
   check_evaluates(table, checkpoint.keep_best, "checkpoint.keep_best", train.evaluate_every);
   table.finish();
   return checkpoint;
@@ -220,7 +161,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
   config.checkpoint = read_checkpoint(table.table("checkpoint"), config.train);
-  read_parallel(table.raw("parallel"), file, ranks, read);
+  read_parallel(table.raw({"parallel", "A plan", "{mesh = {dp = 2, tp = 2}}"}), file, ranks, read);
   table.finish();
   check_holds_out(config, file);
   return read;

@@ -4,9 +4,9 @@
 #include <limits>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "base/error.h"
+#include "base/files/setting_keys.h"
 #include "base/text/text.h"
 #include "training/data/vocabulary.h"
 
@@ -15,39 +15,96 @@ namespace {
 
 constexpr double kMaxAmount = 1e12;
 
-/// A key of the table, the member that it sets, its range, and the kinds that read it.
+/// A key of the table, and the kinds that read it.
 struct DataKey {
-  const char* name;
-  std::variant<int64_t DataConfig::*, double DataConfig::*, std::string DataConfig::*,
-               std::vector<std::string> DataConfig::*>
-      member;
+  SettingKey<DataConfig> setting;
   std::vector<std::string_view> kinds;
-  double smallest = 0, largest = 0;
-  std::vector<std::string> choices = {};  // of a text; empty: any
+
+  const std::string& name() const { return setting.key.name; }
 };
 
 const std::vector<DataKey>& keys() {
   static const std::vector<DataKey> kKeys = {
-      {"path", &DataConfig::path, {"text", "jsonl", "npy", "cifar"}},
-      {"images", &DataConfig::images, {"npy", "idx"}},
-      {"labels", &DataConfig::labels, {"npy", "idx"}},
-      {"tokens", &DataConfig::tokens, {"text"}, 0, 0, {"bytes", "characters"}},
-      {"max_bytes", &DataConfig::max_bytes, {"text"}, 0, kMaxAmount},
-      {"layout", &DataConfig::layout, {"npy", "idx"}, 0, 0, {"auto", "nchw", "nhwc"}},
-      {"vocabulary", &DataConfig::vocabulary, {"jsonl", "npy"}, 0, 1 << 24},
-      {"classes", &DataConfig::classes, {"npy", "idx", "cifar"}, 0, 1 << 20},
-      {"ignore_label",
-       &DataConfig::ignore_label,
-       {"jsonl", "npy", "idx"},
-       std::numeric_limits<int32_t>::min(),
-       std::numeric_limits<int32_t>::max()},
-      {"states", &DataConfig::states, {"markov"}, 2, 1024},
-      {"samples", &DataConfig::samples, {"markov", "digits", "shapes"}, 2, kMaxAmount},
-      {"size", &DataConfig::size, {"digits", "shapes"}, 12, 1024},
-      {"noise", &DataConfig::noise, {"digits", "shapes"}, 0, 1},
-      {"held_out", &DataConfig::held_out, {}, 0, 0.9},
-      {"stride", &DataConfig::stride, {"text", "jsonl", "npy"}, 0, kMaxAmount},
-      {"mask_block", &DataConfig::mask_block, {"text", "jsonl", "npy", "markov"}, 0, 1 << 20},
+      {{{"path", "Files; of text also folders", "[\"a.txt\", \"b.txt\"]"}, &DataConfig::path},
+       {"text", "jsonl", "npy", "cifar"}},
+      {{{"images", "File of the images", "\"train-images.idx\""}, &DataConfig::images},
+       {"npy", "idx"}},
+      {{{"labels", "File of the labels", "\"train-labels.idx\""}, &DataConfig::labels},
+       {"npy", "idx"}},
+      {{{"tokens", "What a token of text is", "\"characters\""},
+        &DataConfig::tokens,
+        0,
+        0,
+        {"bytes", "characters"}},
+       {"text"}},
+      {{{"max_bytes", "Bytes of text that are read; 0: all", "1048576"},
+        &DataConfig::max_bytes,
+        0,
+        kMaxAmount},
+       {"text"}},
+      {{{"layout", "Order of the dims of images; `auto`: as their extents say", "\"nhwc\""},
+        &DataConfig::layout,
+        0,
+        0,
+        {"auto", "nchw", "nhwc"}},
+       {"npy", "idx"}},
+      {{{"vocabulary", "Number of tokens; 0: the largest token of the data plus one", "50257"},
+        &DataConfig::vocabulary,
+        0,
+        1 << 24},
+       {"jsonl", "npy"}},
+      {{{"classes", "Number of classes; 0: the largest label plus one, of `cifar` 10", "100"},
+        &DataConfig::classes,
+        0,
+        1 << 20},
+       {"npy", "idx", "cifar"}},
+      {{{"ignore_label", "Label that is not counted, beside -1", "-100"},
+        &DataConfig::ignore_label,
+        std::numeric_limits<int32_t>::min(),
+        std::numeric_limits<int32_t>::max()},
+       {"jsonl", "npy", "idx"}},
+      {{{"states", "States of the chain", "16"}, &DataConfig::states, 2, 1024}, {"markov"}},
+      {{{"samples", "Generated samples, with those held out", "10000"},
+        &DataConfig::samples,
+        2,
+        kMaxAmount},
+       {"markov", "digits", "shapes"}},
+      {{{"size", "Rows and columns of a generated image", "32"}, &DataConfig::size, 12, 1024},
+       {"digits", "shapes"}},
+      {{{"noise", "Deviation of the noise of each pixel", "0.2"}, &DataConfig::noise, 0, 1},
+       {"digits", "shapes"}},
+      {{{"held_out", "Share of the data that is held out for evaluations", "0.05"},
+        &DataConfig::held_out,
+        0,
+        0.9},
+       {}},
+      {{{"stride", "Tokens from one sample to the next; 0: the context", "32"},
+        &DataConfig::stride,
+        0,
+        kMaxAmount},
+       {"text", "jsonl", "npy"}},
+      {{{"mask_block",
+         "Of each block of n tokens one is masked and predicted; 0: the next token is predicted",
+         "7"},
+        &DataConfig::mask_block,
+        0,
+        1 << 20},
+       {"text", "jsonl", "npy", "markov"}},
+      {{{"seed", "Seed of generated data and of masks", "2"}, &DataConfig::seed, 0, kMaxAmount},
+       {}},
+      {{{"shuffle", "Order of the samples of an epoch", "\"after_split\""},
+        word_for<DataConfig, Shuffle>(
+            &DataConfig::shuffle, {Shuffle::kNone, Shuffle::kBeforeSplit, Shuffle::kAfterSplit}),
+        0,
+        0,
+        {"none", "before_split", "after_split"}},
+       {}},
+      {{{"tail", "What becomes of the samples that fill no batch", "\"pad\""},
+        word_for<DataConfig, Tail>(&DataConfig::tail, {Tail::kDrop, Tail::kPad}),
+        0,
+        0,
+        {"drop", "pad"}},
+       {}},
   };
   return kKeys;
 }
@@ -58,25 +115,12 @@ bool reads(const DataConfig& data, const DataKey& key) {
          std::find(key.kinds.begin(), key.kinds.end(), data.kind) != key.kinds.end();
 }
 
-void read(ConfigTable& table, const DataKey& key, DataConfig& data) {
-  if (const auto* whole = std::get_if<int64_t DataConfig::*>(&key.member))
-    data.** whole = table.integer(key.name, data.**whole, static_cast<int64_t>(key.smallest),
-                                  static_cast<int64_t>(key.largest));
-  else if (const auto* number = std::get_if<double DataConfig::*>(&key.member))
-    data.** number = table.number(key.name, data.**number, key.smallest, key.largest);
-  else if (const auto* text = std::get_if<std::string DataConfig::*>(&key.member))
-    data.** text = key.choices.empty() ? table.text(key.name, data.**text)
-                                       : table.choice(key.name, data.**text, key.choices);
-  else if (const auto* list = std::get_if<std::vector<std::string> DataConfig::*>(&key.member))
-    data.** list = table.texts(key.name, data.**list);
-}
-
 /// Refuses keys that only other kinds read, because they are not misspelled.
 void refuse_keys_of_others(const ConfigTable& table, const DataConfig& data) {
   for (const DataKey& key : keys()) {
-    if (reads(data, key) || !table.has(key.name)) continue;
+    if (reads(data, key) || !table.has(key.name())) continue;
     throw UserError(
-        table.file() + ": data." + key.name + " is no setting of data of kind " + data.kind,
+        table.file() + ": data." + key.name() + " is no setting of data of kind " + data.kind,
         "it is one of " + join({key.kinds.begin(), key.kinds.end()}, ", "),
         "remove it, or choose another data.kind", ExitCode::kBadConfig);
   }
@@ -149,18 +193,11 @@ const std::vector<std::string>& data_kinds() {
 
 DataConfig read_data_config(ConfigTable table, bool needs_files) {
   DataConfig data;
-  data.kind = table.choice("kind", data.kind, data_kinds());
+  data.kind =
+      table.choice({"kind", "Where samples come from", "\"text\""}, data.kind, data_kinds());
   refuse_keys_of_others(table, data);
   for (const DataKey& key : keys())
-    if (reads(data, key)) read(table, key, data);
-  data.seed = static_cast<uint64_t>(
-      table.integer("seed", static_cast<int64_t>(data.seed), 0, static_cast<int64_t>(kMaxAmount)));
-  const std::string shuffle =
-      table.choice("shuffle", "before_split", {"none", "before_split", "after_split"});
-  data.shuffle = shuffle == "none"           ? Shuffle::kNone
-                 : shuffle == "before_split" ? Shuffle::kBeforeSplit
-                                             : Shuffle::kAfterSplit;
-  data.tail = table.choice("tail", "drop", {"drop", "pad"}) == "drop" ? Tail::kDrop : Tail::kPad;
+    if (reads(data, key)) read_key(table, key.setting, data);
   table.finish();
   check_values(data, table.file());
   if (needs_files) check_has_files(data, table.file());
@@ -173,20 +210,8 @@ Document settings_of(const DataConfig& data, int64_t context) {
   if (whole.kind == "cifar" && whole.classes == 0) whole.classes = 10;
   Document table;
   table["kind"] = data.kind;
-  for (const DataKey& key : keys()) {
-    if (!reads(data, key)) continue;
-    if (const auto* list = std::get_if<std::vector<std::string> DataConfig::*>(&key.member))
-      table[key.name] = Document::List((whole.**list).begin(), (whole.**list).end());
-    else if (const auto* text = std::get_if<std::string DataConfig::*>(&key.member))
-      table[key.name] = whole.**text;
-    else if (const auto* number = std::get_if<double DataConfig::*>(&key.member))
-      table[key.name] = whole.**number;
-    else if (const auto* integer = std::get_if<int64_t DataConfig::*>(&key.member))
-      table[key.name] = whole.**integer;
-  }
-  table["seed"] = static_cast<int64_t>(data.seed);
-  table["shuffle"] = std::string(to_text(data.shuffle));
-  table["tail"] = std::string(to_text(data.tail));
+  for (const DataKey& key : keys())
+    if (reads(data, key)) write_key(key.setting, whole, table);
   return table;
 }
 

@@ -1,7 +1,6 @@
 // The reference of all keys of a configuration, of plans and of costs: docs/configuration.md.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -9,9 +8,6 @@
 #include "training/config/internal/file_reference.h"
 
 namespace tessera {
-
-/// By table, in the order of the page.
-std::span<const KeyMeaning> key_meanings();
 
 /// A key and the kinds of model or data that read it.
 struct ReferenceKey {
