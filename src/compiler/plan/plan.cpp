@@ -386,7 +386,8 @@ Document to_document(const Plan& plan, const Graph& graph,
 std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& present) {
   if (!plan.fingerprint || !plan.fingerprint->rewritten) return "";
   const RewrittenFingerprint& planned = *plan.fingerprint->rewritten;
-  if (planned.graph == present.graph) return "";
+  // With equal passes it is another program, such as that of an evaluation.
+  if (planned.graph == present.graph || planned.passes == present.passes) return "";
   const auto list = [](const std::vector<std::string>& passes) {
     return passes.empty() ? std::string("no passes") : join(passes, ", ");
   };

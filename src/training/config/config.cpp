@@ -182,10 +182,6 @@ void read_sizes(const Document& model, ModelConfig& sizes) {
 
 }  // namespace
 
-std::string_view to_text(RateScaling scaling) {
-  return scaling == RateScaling::kLinear ? "linear" : "none";
-}
-
 ConfigFile read_config_file(const std::filesystem::path& file, const std::vector<std::string>& sets,
                             std::optional<int> ranks) {
   return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets, ranks);

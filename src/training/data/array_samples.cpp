@@ -28,7 +28,9 @@ void check_shapes(const LabelledArrays& arrays, ImageLayout layout) {
     refuse_data("no images: " + both, "images are [N,H,W] or [N,C,H,W]",
                 "reshape the array of images");
   if (!arrays.labels.is_whole())
-    refuse_data("no labels: " + both, "labels are whole numbers", "convert the array of labels");
+    refuse_data("no labels: " + both, "labels are whole numbers",
+                "convert the array: labels.astype(\"i4\"), or numpy.argmax(labels, axis=1) of "
+                "one-hot ones");
   const bool of_images = labels.size() == 1;
   const bool is_last = images.size() == 4 && layout == ImageLayout::kChannelsLast;
   const size_t rows = is_last ? 1 : images.size() - 2;  // the dim of the rows
@@ -37,7 +39,8 @@ void check_shapes(const LabelledArrays& arrays, ImageLayout layout) {
   if (!of_images && !of_pixels)
     refuse_data("the labels do not fit the images: " + both,
                 "labels are [N], one an image, or [N,H,W], one a pixel",
-                "reshape the array of labels");
+                labels.size() == 2 ? "take numpy.argmax(labels, axis=1) when they are one-hot"
+                                   : "reshape the array of labels");
   if (labels[0] != images[0] || labels[0] == 0)
     refuse_data("the labels do not fit the images: " + both,
                 "images and labels must have the same length, of at least 1",

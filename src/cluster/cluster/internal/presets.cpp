@@ -131,7 +131,8 @@ const DevicePreset* find_preset(std::string_view called) {
     if (alias.name == name) name = alias.preset;
   for (const DevicePreset& preset : kPresets)
     if (preset.name == name) return &preset;
-  return nullptr;
+  // "h100-80gb" is "h100-80g".
+  return lower.ends_with("gb") ? find_preset(lower.substr(0, lower.size() - 1)) : nullptr;
 }
 
 std::string nearest_preset(std::string_view name) {

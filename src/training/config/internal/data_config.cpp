@@ -170,8 +170,10 @@ void check_values(const DataConfig& data, const std::string& file) {
 void check_has_files(const DataConfig& data, const std::string& file) {
   const bool has_images = !data.images.empty() && !data.labels.empty();
   if (data.kind == "text" && data.path.empty())
-    no_files(file, "data.path", "a run needs text to train on",
-             "set data.path to files or folders, here or by --set data.path=FOLDER");
+    no_files(
+        file, "data.path", "a run needs text to train on",
+        "set data.path to files or folders, here or by --set data.path=FOLDER; without data, plan, "
+        "simulate and explain need model.vocabulary");
   if ((data.kind == "jsonl" || data.kind == "cifar") && data.path.empty())
     no_files(file, "data.path", "data of kind " + data.kind + " is read from files",
              "set data.path to one file or a list of them");

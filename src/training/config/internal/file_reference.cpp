@@ -21,7 +21,7 @@ constexpr KeyMeaning kPresetMeanings[] = {
      "tp = 2"},
     {"sp", "Parts of space: rows of images, or positions of a sequence", "sp = \"rest\""},
     {"pp",
-     "Stages of equal work, cut where layers end; `interleaved`, `zb-v`, `v-half` and `v-min` have "
+     "Stages of nearly equal work; `interleaved`, `zb-v`, `v-half` and `v-min` have "
      "two for each. Without `micro_batches` the batch has the largest divisor of it that is at "
      "most two for each of `pp`",
      "pp = 2"},

@@ -1,8 +1,11 @@
 // The keys of [train], [optimizer] and [checkpoint].
 #pragma once
 
+#include <vector>
+
 #include "base/files/setting_keys.h"
-#include "training/config/config.h"
+#include "ir/autodiff/optimizer.h"
+#include "training/config/internal/train_config.h"
 
 namespace tessera {
 

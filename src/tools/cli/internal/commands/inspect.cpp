@@ -168,7 +168,12 @@ Findings inspect_json(const std::string& file) {
 
 Findings inspect_config(const InspectCommand& command) {
   Session session = open_session({.file = command.file, .overrides = command.overrides});
-  const auto data = load_data_of(session.config);
+  // As plan, simulate and explain, it needs no data where the sizes are given.
+  std::shared_ptr<const RunData> data;
+  if (session.config.model.given_vocabulary > 0)
+    set_sizes(session.config.model, session.config.data);
+  else
+    data = load_data_of(session.config);
   const Graph graph = training_graph(session.config);
   const int64_t parameters = parameter_count(graph);
   Findings findings;
@@ -176,21 +181,23 @@ Findings inspect_config(const InspectCommand& command) {
   findings.document["settings"] = resolved_settings(session.config);
   findings.document["parameters"] = parameters;
   findings.document["ops"] = std::ssize(graph.ops());
-  findings.document[data->unit == "token" ? "vocabulary" : "classes"] = data->classes;
-  findings.document["train_" + data->unit + "s"] = data->train_units;
-  findings.document["held_out_" + data->unit + "s"] = data->held_out_units;
-  add_bar(findings.document, *data);
   findings.document["plan"] = plan_summary(session.plan);
   findings.text = fmt::format("{} is a configuration\n\n{}\n", command.file,
                               settings_text(*findings.document.find("settings")));
   findings.text += fmt::format("model  {} parameters; the training step has {} ops\n",
                                grouped(parameters), grouped(std::ssize(graph.ops())));
-  findings.text += fmt::format(
-      "data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units), data->unit,
-      grouped(data->held_out_units), data->unit == "token" ? "vocabulary" : "classes",
-      data->classes, baseline_text(*data));
-  findings.document["left_out_bytes"] = data->left_out_bytes;
-  findings.text += left_out_note(session.config.data, *data);
+  if (data) {
+    findings.document[data->unit == "token" ? "vocabulary" : "classes"] = data->classes;
+    findings.document["train_" + data->unit + "s"] = data->train_units;
+    findings.document["held_out_" + data->unit + "s"] = data->held_out_units;
+    add_bar(findings.document, *data);
+    findings.text += fmt::format(
+        "data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units), data->unit,
+        grouped(data->held_out_units), data->unit == "token" ? "vocabulary" : "classes",
+        data->classes, baseline_text(*data));
+    findings.document["left_out_bytes"] = data->left_out_bytes;
+    findings.text += left_out_note(session.config.data, *data);
+  }
   findings.text += "run    under " + plan_summary(session.plan) + "\n";
   return findings;
 }
@@ -222,7 +229,10 @@ Findings inspect_any(const InspectCommand& command) {
   const std::filesystem::path file(command.file);
   std::error_code unknown;
   if (!std::filesystem::exists(file, unknown)) {
-    if (names_cluster(command.file)) return findings_of(cluster_of(command.file));
+    // "8xh100": what is wrong with a line is said, not that there is no such file.
+    const size_t digits = command.file.find_first_not_of("0123456789");
+    const bool is_line = digits != 0 && digits != std::string::npos && command.file[digits] == 'x';
+    if (is_line || names_cluster(command.file)) return findings_of(cluster_of(command.file));
     read_file(file);  // throws the error of a missing file
   }
   if (is_stored(file)) {

@@ -42,6 +42,12 @@ Plan named_plan(const std::string& file, std::optional<int> ranks) {
     throw UserError("there is no plan file '" + file + "'",
                     "a preset has an equals sign between each key and its degree",
                     "write --plan " + preset, ExitCode::kMissingInput);
+  if (!path_exists(file) && file.find_first_of("./") == std::string::npos)
+    throw UserError("there is no plan file '" + file + "'",
+                    "and no preset of this name: a preset has keys with their degrees",
+                    "write --plan dp=2,tp=2 or another preset, auto, serial, or the path of a plan "
+                    "file",
+                    ExitCode::kMissingInput);
   return read_plan(file, ranks);
 }
 
