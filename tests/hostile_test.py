@@ -592,7 +592,7 @@ class SystemLimits(Case):
     def test_memory_that_ends_anywhere_is_an_error_with_three_parts(self):
         least = self.least_address_space()
         codes = set()
-        for more in range(2, 122, 6):
+        for more in range(2, 122, 12):
             for ranks in (4, 16):
                 finished = subprocess.run([*limited(f"as={least + (more << 20)}"), PROGRAM, "train", *SMALL, "train.batch=16", "train.steps=1", "--plan", f"dp={ranks}"],
                                           cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)

@@ -12,6 +12,8 @@ ThreadPool::ThreadPool(int size) {
     for (int index = 0; index < size; ++index) {
       require_memory_for_thread();
       threads_.emplace_back([this, index] { run_jobs(index); });
+      // What libraries keep for a thread is allocated before anything else takes the memory.
+      has_begun_.wait(index);
     }
   } catch (...) {
     // The machine has no more threads. The running ones must end before this object does.
@@ -65,6 +67,8 @@ void ThreadPool::run(const Job& job) {
 
 void ThreadPool::run_jobs(int index) {
   use_one_thread_for_kernels();
+  has_begun_ = index + 1;
+  has_begun_.notify_one();
   std::unique_lock lock(mutex_);
   for (uint64_t number = 0;; ++number) {
     started_.wait(lock, [&] { return is_stopping_ || begun_ > number; });

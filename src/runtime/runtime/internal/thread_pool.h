@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +58,7 @@ class ThreadPool {
   std::array<BegunJob, kMaxJobs> jobs_;
   uint64_t begun_ = 0, ended_ = 0;  // jobs so far
   bool is_stopping_ = false;
+  std::atomic<int> has_begun_{0};  // threads, which begin one after the other
   std::vector<std::thread> threads_;
 };
 
