@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// Maps so many bytes and unmaps them. A thread takes its stack, and what libraries keep for each
-/// thread; they crash where they find no memory for that in the middle of their work.
+/// Maps that number of bytes and unmaps them. A thread takes its stack, and what libraries keep for
+/// each thread; they crash where they find no memory for that in the middle of their work.
 ///   throws   std::bad_alloc when the process may not have them: `ulimit -v` limits it
 ///   threads  any number; what another one takes at the same moment is not seen
 void require_address_space(Bytes bytes);
