@@ -14,9 +14,7 @@
 #include "ir/graph/graph.h"
 #include "planner/placement/internal/cost_unit.h"
 #include "planner/placement/internal/mesh_strategies.h"
-#include "planner/placement/internal/step_registers.h"
 #include "sharding/propagation/sharded_graph.h"
-#include "sharding/reshard/reshard_plans.h"
 
 namespace tessera {
 
@@ -60,11 +58,10 @@ class SearchProblem {
   /// other. "" when there are none.
   std::string contradiction() const;
 
-  /// The most bytes of an assignment at one moment: those of its step as it is compiled
-  /// (step_memory.h), in which each placement of a value lives from when it is made to its last
-  /// reader there. It is above or below what the usages sum to.
+  /// The most bytes of an assignment at one moment, of its step as it is compiled
+  /// (compiler/lower/step_peak.h). It is above or below what the usages sum to.
   ///   requires  a strategy of each node
-  Bytes peak(const solver::Assignment& assignment);
+  Bytes peak(const solver::Assignment& assignment) const;
 
   /// The same choices as those of an assignment of a problem of the same graph, mesh and options,
   /// in which layers share decisions. Where this problem lacks one, the first one.
@@ -148,9 +145,7 @@ class SearchProblem {
   const MemoryMoments& moments_;
   const std::vector<TypeIndex>& types_;  // by value
   ReshardPrices prices_;
-  ReshardPlans plans_;
   std::vector<std::vector<OpSharding>> shardings_;         // by op and strategy of its op cluster
-  std::vector<std::vector<int64_t>> workspaces_;           // the same
   std::vector<int> op_node_, canonical_node_, copy_node_;  // by op and by value; -1: none
   /// By value: the canonical placement of an input or a variable, the copy of what has a
   /// constraint; -1: none.

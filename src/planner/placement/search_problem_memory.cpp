@@ -1,7 +1,7 @@
 // What the strategies of a problem hold, and when.
 #include <algorithm>
 
-#include "planner/placement/internal/step_memory.h"
+#include "compiler/lower/step_peak.h"
 #include "planner/placement/search_problem.h"
 
 namespace tessera {
@@ -117,37 +117,10 @@ void SearchProblem::add_other_usages() {
   }
 }
 
-Bytes SearchProblem::peak(const solver::Assignment& assignment) {
-  PlacedStep placed{graph_, {}, {}, {}};
-  StepMemoryOptions how;
+Bytes SearchProblem::peak(const solver::Assignment& assignment) const {
+  StepPeakOptions how{.reshard = {strategies_->cost().links, options_.all_reduce}};
   if (options_.combines) how.bucket = options_.bucket;
-  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
-    const Op& op = graph_.ops()[i];
-    const int chosen = assignment[op_node_[i]];
-    int slot = first_slot_[i];
-    std::vector<const DistAttr*>& operands = placed.operands.emplace_back();
-    const auto add = [&](ValueId value) {
-      const PlacementIndex placement = nodes_[op_node_[i]].operand[slot++][chosen];
-      operands.push_back(&prices_.placement(types_[value.index], placement));
-    };
-    for (ValueId output : op.outputs) add(output);
-    for (ValueId input : op.inputs) add(input);
-    how.workspaces.push_back(workspaces_[shared_decisions_.of_op[i]][chosen]);
-  }
-  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    const int canonical_placement = placed_node_[i], copy = copy_node_[i];
-    placed.canonical_placements.push_back(
-        canonical_placement < 0
-            ? nullptr
-            : &prices_.placement(
-                  types_[i],
-                  nodes_[canonical_placement].operand[0][assignment[canonical_placement]]));
-    const bool has_life = copy >= 0 && !nodes_[copy].life.empty();
-    placed.copies.push_back(has_life ? nodes_[copy].life[assignment[copy]]
-                                     : ReplicaLifetime::kStep);
-  }
-  const MayWriteOver& may_write_over = moments_.may_write_over();
-  return peak_of(registers_of(placed, may_write_over, plans_), may_write_over, how);
+  return step_peak(graph_, placements(assignment), how);
 }
 
 }  // namespace tessera

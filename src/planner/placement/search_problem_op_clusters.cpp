@@ -37,7 +37,6 @@ void SearchProblem::add_op_cluster(const MeshStrategies::OpCluster& op_cluster) 
     std::vector<Lifetime> runs;
     for (int member : moments_.members(op)) runs.push_back({member, member});
     hold(index, runs, workspaces);
-    workspaces_[op.index] = std::move(workspaces);
   }
 }
 

@@ -33,41 +33,35 @@ int64_t RangeMaximum::max(int node, int from, int to, int begin, int end) const 
   return below == std::numeric_limits<int64_t>::min() ? below : nodes_[node].added + below;
 }
 
-namespace {
-
-/// The instances at which a register is alive: [begin, end).
-struct LiveRange {
-  int begin = 0;
-  int end = 0;
-};
-
-LiveRange live_range(const RegisterForm& reg, const InstanceUses& uses, RegisterIndex instance) {
-  const Time writer = uses.writer(instance), reader = uses.last_reader(instance);
-  const bool is_fed_late = writer.is_none() && reg.micro_batch.index >= 0;
-  const int begin =
-      is_fed_late ? feed_position(uses, instance).value() : std::max(0, writer.value());
-  if (uses.is_live_out(instance)) return {begin, uses.order().size()};
-  return {begin, std::max(begin, reader.value()) + 1};
+int LiveBytes::position(Time time) const {
+  return static_cast<int>(std::ranges::lower_bound(moments_, time) - moments_.begin());
 }
 
-/// May the kernel at `reader` write its first result over the register?
-bool may_be_written_over(const Program& program, const InstanceUses& uses, Time reader,
-                         RegisterIndex instance) {
-  const InstructionInstance& at = uses.order()[reader];
-  const KernelForm* kernel = program.instructions[at.instruction].kernel();
-  if (!kernel || kernel->outputs.empty()) return false;
+LiveBytes::LiveBytes(const Program& program, const InstanceUses& uses, const LiveRanges& live,
+                     MeshIndex mesh, std::vector<Time> moments)
+    : moments_(std::move(moments)), bytes_(static_cast<int>(moments_.size())) {
   const RegisterInstances& registers = uses.registers();
-  const RegisterIndex written = registers.written(kernel->outputs.front(), at.micro_batch);
-  const RegisterForm &operand = program.registers[registers.form_of(instance)],
-                     &result = program.registers[kernel->outputs.front()];
-  return registers.is_in_arena(program, written) && operand.type == result.type &&
-         operand.attr == result.attr && may_write_over(program, uses, reader, instance);
+  if (uses.order().size() == 0) return;  // inputs that nothing reads, where nothing is computed
+  std::vector<int64_t> change(moments_.size() + 1, 0);  // without what is written over
+  for (RegisterFormIndex index : program.registers.indices()) {
+    const RegisterForm& reg = program.registers[index];
+    if (reg.mesh != mesh) continue;
+    for (RegisterIndex instance : registers.at(index)) {
+      if (!registers.is_in_arena(program, instance) || live.begin[instance] < 0) continue;
+      const Time begin(std::max(live.begin[instance] - 1, 0)), end(live.end[instance]);
+      const int first = position(begin), last = position(end);
+      bytes_.add(first, last, reg.size.value());
+      const bool is_left_out = end > begin + 1 && end <= uses.order().end_index() &&
+                               may_hold_result(program, uses, Time(end.value() - 1), instance);
+      change[first] += reg.size.value();
+      change[is_left_out ? last - 1 : last] -= reg.size.value();
+    }
+  }
+  int64_t alive = 0;
+  for (size_t i = 0; i < moments_.size(); ++i) min_peak_ = std::max(min_peak_, alive += change[i]);
 }
 
-}  // namespace
-
-IndexedVector<MeshIndex, std::vector<Time>> moments_of_meshes(const Program& program,
-                                                              const InstanceUses& uses) {
+IndexedVector<MeshIndex, LiveBytes> live_bytes(const Program& program, const InstanceUses& uses) {
   const RegisterInstances& registers = uses.registers();
   IndexedVector<MeshIndex, std::vector<Time>> moments(program.meshes.size());
   for (std::vector<Time>& of_mesh : moments) of_mesh.emplace_back(0);
@@ -81,35 +75,11 @@ IndexedVector<MeshIndex, std::vector<Time>> moments_of_meshes(const Program& pro
     registers.for_each_read(instruction, micro_batch, note);
     registers.for_each_written(instruction, micro_batch, note);
   }
-  return moments;
-}
-
-int LiveBytes::position(Time time) const {
-  return static_cast<int>(std::ranges::lower_bound(moments_, time) - moments_.begin());
-}
-
-LiveBytes::LiveBytes(const Program& program, const InstanceUses& uses, MeshIndex mesh,
-                     std::vector<Time> moments)
-    : moments_(std::move(moments)), bytes_(static_cast<int>(moments_.size())) {
-  const RegisterInstances& registers = uses.registers();
-  if (uses.order().size() == 0) return;  // inputs that nothing reads, where nothing is computed
-  std::vector<int64_t> change(moments_.size() + 1, 0);  // without what is written over
-  for (RegisterFormIndex index : program.registers.indices()) {
-    const RegisterForm& reg = program.registers[index];
-    if (reg.mesh != mesh) continue;
-    for (RegisterIndex instance : registers.at(index)) {
-      if (!registers.is_in_arena(program, instance)) continue;
-      const auto [begin, end] = live_range(reg, uses, instance);
-      const int first = position(Time(begin)), last = position(Time(end));
-      bytes_.add(first, last, reg.size.value());
-      const bool is_left_out = !uses.is_live_out(instance) && end > begin + 1 &&
-                               may_be_written_over(program, uses, Time(end - 1), instance);
-      change[first] += reg.size.value();
-      change[is_left_out ? last - 1 : last] -= reg.size.value();
-    }
-  }
-  int64_t alive = 0;
-  for (size_t i = 0; i < moments_.size(); ++i) min_peak_ = std::max(min_peak_, alive += change[i]);
+  const LiveRanges live = find_live_ranges(program, uses);
+  IndexedVector<MeshIndex, LiveBytes> list;
+  for (MeshIndex mesh : program.meshes.indices())
+    list.push_back({program, uses, live, mesh, std::move(moments[mesh])});
+  return list;
 }
 
 }  // namespace tessera

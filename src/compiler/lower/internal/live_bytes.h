@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/lower/internal/instances.h"
+#include "compiler/lower/internal/live_ranges.h"
 #include "compiler/lower/internal/program.h"
 
 namespace tessera {
@@ -31,12 +32,6 @@ class RangeMaximum {
   std::vector<Node> nodes_;
 };
 
-/// By mesh, the instances that read or write a register of it, ascending; the first one of all is
-/// among them. Between two of them nothing of the mesh becomes alive.
-///   time  O(instances)
-IndexedVector<MeshIndex, std::vector<Time>> moments_of_meshes(const Program& program,
-                                                              const InstanceUses& uses);
-
 /// The bytes that are alive at each instance, at the rank at the origin. A kernel counts its
 /// operands and its results together, so this is an upper bound where a result is written over an
 /// operand. Numbers are kept for the moments of the mesh only; what is alive at another instance is
@@ -44,9 +39,9 @@ IndexedVector<MeshIndex, std::vector<Time>> moments_of_meshes(const Program& pro
 /// each instance of all stages.
 class LiveBytes {
  public:
-  ///   moments  of the mesh
-  LiveBytes(const Program& program, const InstanceUses& uses, MeshIndex mesh,
-            std::vector<Time> moments);
+  ///   moments  of the mesh, ascending: between two of them nothing of it becomes alive
+  LiveBytes(const Program& program, const InstanceUses& uses, const LiveRanges& live,
+            MeshIndex mesh, std::vector<Time> moments);
 
   /// A lower bound of the bytes that the arena needs for the program as it was at first: operands
   /// that a kernel may write over are left out.
@@ -72,5 +67,10 @@ class LiveBytes {
   RangeMaximum bytes_;
   int64_t min_peak_ = 0;
 };
+
+/// By mesh. The moments of a mesh are the first instance of all, and those that read or write a
+/// register of it.
+///   time  O(n log n) for n instances
+IndexedVector<MeshIndex, LiveBytes> live_bytes(const Program& program, const InstanceUses& uses);
 
 }  // namespace tessera

@@ -39,16 +39,10 @@ MemoryMoments::MemoryMoments(const Graph& graph, const OpRules& rules,
   for (int i = 0; i < std::ssize(graph.values()); ++i)
     lifetimes_.push_back(lifetime_of(ValueId{i}));
   const std::shared_ptr<const KernelSet> own = own_kernels(graph);
-  for (int i = 0; i < count; ++i)
-    may_write_over_.push_back(shared_decisions.is_first(OpId{i})
-                                  ? overwritable(OpId{i}, rules[i], own.get())
-                                  : may_write_over_[shared_decisions.of_op[i]]);
   for (int first = 0; first < count; ++first) {
     if (ops_[first].empty()) continue;
-    const ValueId operand = overwritten(OpId{first});
-    if (operand.index < 0) continue;
-    const std::vector<ValueId>& inputs = graph.op(OpId{first}).inputs;
-    const auto slot = std::ranges::find(inputs, operand) - inputs.begin();
+    const int slot = overwritten(OpId{first}, rules[first], own.get());
+    if (slot < 0) continue;
     for (int member : ops_[first]) {
       Lifetime& lifetime = lifetimes_[graph.op(OpId{member}).inputs[slot].index];
       if (lifetime.last == member) --lifetime.last;
@@ -83,29 +77,20 @@ int MemoryMoments::first_reader(ValueId value) const {
   return std::ranges::min(known.users, {}, &OpId::index).index;
 }
 
-std::vector<bool> MemoryMoments::overwritable(OpId id, const ShardingRule& rule,
-                                              const KernelSet* own) const {
+int MemoryMoments::overwritten(OpId id, const ShardingRule& rule, const KernelSet* own) const {
   const Op& op = graph_.op(id);
-  const TensorType& result = graph_.type(op.outputs.front());
-  std::vector<bool> list(op.inputs.size(), false);
   std::vector<int> inputs;
   for (ValueId input : op.inputs) inputs.push_back(input.index);
   std::string kernel;
-  for (size_t k = 0; k < op.inputs.size(); ++k) {
-    if (!(graph_.type(op.inputs[k]) == result)) continue;
+  for (int k = 0; k < std::ssize(op.inputs); ++k) {
+    const ValueId input = op.inputs[k];
+    if (graph_.value(input).producer.index < 0 || lifetimes_[input.index].last != id.index ||
+        !(graph_.type(input) == graph_.type(op.outputs.front())))
+      continue;
     if (kernel.empty()) kernel = kernel_of(view(graph_, op), rule);
-    list[k] = !kernel.empty() && tessera::may_write_over(kernel, inputs, inputs[k], own);
+    if (!kernel.empty() && may_write_over(kernel, inputs, input.index, own)) return k;
   }
-  return list;
-}
-
-ValueId MemoryMoments::overwritten(OpId id) const {
-  const std::vector<ValueId>& inputs = graph_.op(id).inputs;
-  for (size_t k = 0; k < inputs.size(); ++k)
-    if (may_write_over_[id.index][k] && graph_.value(inputs[k]).producer.index >= 0 &&
-        lifetimes_[inputs[k].index].last == id.index)
-      return inputs[k];
-  return ValueId{-1};
+  return -1;
 }
 
 std::map<MemoryMoments::Span, int64_t> MemoryMoments::held(

@@ -10,7 +10,6 @@
 #include "base/solver/problem.h"
 #include "ir/graph/graph.h"
 #include "kernels/kernel_set.h"
-#include "planner/placement/internal/step_registers.h"
 #include "planner/placement/shared_decisions.h"
 #include "sharding/propagation/rules.h"
 
@@ -46,9 +45,6 @@ class MemoryMoments {
   /// The first reader; the op that makes the value when there is none.
   int first_reader(ValueId value) const;
 
-  /// Of kernels on whole tensors.
-  const MayWriteOver& may_write_over() const { return may_write_over_; }
-
   /// How many of the lifetimes hold which moments. Those that hold none are left out.
   std::map<Span, int64_t> held(const std::vector<Lifetime>& lifetimes) const;
   /// The moments at which all of them hold.
@@ -56,15 +52,14 @@ class MemoryMoments {
 
  private:
   Lifetime lifetime_of(ValueId value) const;
-  std::vector<bool> overwritable(OpId id, const ShardingRule& rule, const KernelSet* own) const;
-  /// The operand over which an op writes its result, if this one is read for the last time.
-  ValueId overwritten(OpId id) const;
+  /// The place of the operand over which an op writes its result, if this one is read for the last
+  /// time; -1: none.
+  int overwritten(OpId id, const ShardingRule& rule, const KernelSet* own) const;
 
   const Graph& graph_;
   std::vector<std::vector<int>> ops_, values_;  // members, by the first one
   std::vector<int> begins_;                     // moments before each op; of all ops at the end
-  MayWriteOver may_write_over_;
-  std::vector<Lifetime> lifetimes_;  // by value
+  std::vector<Lifetime> lifetimes_;             // by value
 };
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/lower/internal/instances.h"
+#include "compiler/lower/internal/live_ranges.h"
 #include "compiler/lower/internal/storage/block_layout.h"
 #include "compiler/lower/storage/hazards.h"
 
@@ -14,77 +15,18 @@ namespace {
 /// one layout and far fewer steps.
 constexpr int64_t kStepsOfLayouts = 2'000'000, kHazardSteps = 2'000'000;
 
-struct LiveRanges {
-  IndexedVector<RegisterIndex, int> begin, end;  // -1: never
-  /// Another rank or another stream uses it too: an exchange reads it, or a copy reads or fills it.
-  IndexedVector<RegisterIndex, bool> is_shared;
-  /// A copy reads or fills it, beside the order list: no other register uses its bytes.
-  IndexedVector<RegisterIndex, bool> is_copied;
-};
-
-/// Inputs live from before the first instance, those of one micro-batch from their first reader;
-/// results live until after the last instance.
-LiveRanges find_live_ranges(const Program& program, const InstanceUses& uses) {
-  const RegisterInstances& registers = uses.registers();
-  const int count = registers.size(), last = uses.order().size() + 1;
-  LiveRanges live{IndexedVector<RegisterIndex, int>(count, -1),
-                  IndexedVector<RegisterIndex, int>(count, -1),
-                  IndexedVector<RegisterIndex, bool>(count, false),
-                  IndexedVector<RegisterIndex, bool>(count, false)};
-  for (const ProgramInput& input : program.inputs)
-    for (RegisterIndex reg : registers.at(input.value))
-      live.begin[reg] = live.end[reg] = program.registers[input.value].micro_batch.index < 0
-                                            ? 0
-                                            : feed_position(uses, reg).value() + 1;
-  const auto note_copied = [&](RegisterIndex reg) {  // copies run on streams of their own
-    live.is_shared[reg] = live.is_copied[reg] = true;
-  };
-  for (Time time : uses.order().indices()) {
-    const auto& [index, micro_batch, pass, issue_after] = uses.order()[time];
-    const Instruction& instruction = program.instructions[index];
-    const int begin = (issue_after.is_none() ? time.value() : issue_after.value() + 1) + 1;
-    registers.for_each_written(instruction, micro_batch, [&](RegisterIndex reg) {
-      live.begin[reg] = begin;
-      live.end[reg] = time.value() + 1;
-      if (instruction.copy()) note_copied(reg);
-    });
-    if (!instruction.kernel())
-      registers.for_each_read(instruction, micro_batch, [&](RegisterIndex reg) {
-        live.is_shared[reg] = true;
-        if (instruction.copy()) note_copied(reg);
-      });
-  }
-  for (RegisterIndex reg : live.end.indices())
-    if (const Time reader = uses.last_reader(reg); !reader.is_none())
-      live.end[reg] = reader.value() + 1;
-  for (const auto& [name, reg] : program.results) live.end[registers.whole(reg)] = last;
-  for (RegisterIndex reg : live.end.indices())
-    if (live.is_copied[reg]) {
-      live.begin[reg] = 0;
-      live.end[reg] = last;
-    }
-  return live;
-}
-
 /// The operand whose bytes the first result of the instance at `time` may take, or none.
 RegisterIndex reusable_operand(const Program& program, const InstanceUses& uses,
                                const LiveRanges& live, Time time) {
-  const auto& [index, micro_batch, pass, issue_after] = uses.order()[time];
-  const KernelForm* kernel = program.instructions[index].kernel();
-  if (!kernel || kernel->outputs.empty()) return {};
-  const RegisterInstances& registers = uses.registers();
-  const RegisterForm& result = program.registers[kernel->outputs.front()];
-  if (!registers.is_in_arena(program, registers.written(kernel->outputs.front(), micro_batch)))
-    return {};
+  const InstructionInstance& at = uses.order()[time];
   RegisterIndex found;
-  registers.for_each_read(program.instructions[index], micro_batch, [&](RegisterIndex input) {
-    const RegisterForm& operand = program.registers[registers.form_of(input)];
-    if (found.is_none() && registers.is_in_arena(program, input) &&
-        live.end[input] == time.value() + 1 && !live.is_shared[input] &&
-        operand.type == result.type && operand.attr == result.attr &&
-        may_write_over(program, uses, time, input))
-      found = input;
-  });
+  uses.registers().for_each_read(
+      program.instructions[at.instruction], at.micro_batch, [&](RegisterIndex input) {
+        if (found.is_none() && live.end[input] == time.value() + 1 && !live.is_shared[input] &&
+            uses.registers().is_in_arena(program, input) &&
+            may_hold_result(program, uses, time, input))
+          found = input;
+      });
   return found;
 }
 
@@ -153,6 +95,10 @@ ArenaPlan plan_arena(LiveBlocks blocks, int64_t hazard_steps, int64_t& steps) {
 }
 
 }  // namespace
+
+IndexedVector<MeshIndex, LiveBlocks> arena_blocks(const Program& program) {
+  return contents_of_arenas(program, InstanceUses(program)).blocks;
+}
 
 ArenaPlans plan_arenas(Program& program) {
   const InstanceUses uses(program);

@@ -28,4 +28,8 @@ using ArenaPlans = IndexedVector<MeshIndex, ArenaPlan>;
 ///   source   compiler/lower/internal/storage/block_layout.h
 ArenaPlans plan_arenas(Program& program);
 
+/// What is in the arena of each mesh (ArenaPlan::blocks), without offsets.
+///   time  O(instances)
+IndexedVector<MeshIndex, LiveBlocks> arena_blocks(const Program& program);
+
 }  // namespace tessera

@@ -46,10 +46,11 @@ struct Sort {
 class Combiner {
  public:
   Combiner(Program& program, const CombineOptions& options)
-      : program_(program), options_(options), uses_(program), times_(program.instructions.size()) {
-    IndexedVector<MeshIndex, std::vector<Time>> moments = moments_of_meshes(program, uses_);
-    for (MeshIndex mesh : program.meshes.indices())
-      live_.push_back({program, uses_, mesh, std::move(moments[mesh])});
+      : program_(program),
+        options_(options),
+        uses_(program),
+        live_(live_bytes(program, uses_)),
+        times_(program.instructions.size()) {
     int kernels = 0;
     for (Time time : uses_.order().indices()) {
       times_[instruction_at(time)].push_back(time);

@@ -116,10 +116,7 @@ class PrefetchScheduler {
   void set_issue_points() {
     const InstanceUses uses(program_);
     const InstanceOrder& order = uses.order();
-    IndexedVector<MeshIndex, LiveBytes> live;
-    IndexedVector<MeshIndex, std::vector<Time>> moments = moments_of_meshes(program_, uses);
-    for (MeshIndex mesh : program_.meshes.indices())
-      live.push_back({program_, uses, mesh, std::move(moments[mesh])});
+    IndexedVector<MeshIndex, LiveBytes> live = live_bytes(program_, uses);
     IndexedVector<MeshIndex, IndexedVector<Time, InFlight>> in_flight(
         program_.meshes.size(), IndexedVector<Time, InFlight>(order.size()));
     for (Time time : order.indices()) {
