@@ -71,7 +71,7 @@ double min_period(const std::shared_ptr<const TaskGraph>& graph) {
   const TaskActors actors = find_actors(graph, ranks(*graph));
   std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
   for (int rank = 0; rank < actors.rank_count(); ++rank)
-    for (TaskId task : actors.order_of(rank))
+    for (TaskId task : order_of(actors, rank))
       times[actors.actor_id(rank, task)] = time_asleep(graph->tasks[task]).value();
   return find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times).period;
 }

@@ -58,7 +58,7 @@ std::vector<std::string> acts_of_actors(const std::shared_ptr<const TaskGraph>& 
       setting.overwrites.push_back(actors.overwrites(rank, task));
     }
     std::map<TaskStream, std::vector<ActorId>> streams;
-    for (const TaskId task : actors.order_of(rank))
+    for (const TaskId task : order_of(actors, rank))
       streams[stream_of(*tasks, tasks->tasks[task])].push_back(actors.actor_id(rank, task));
     for (const auto& [stream, order] : streams) setting.streams.push_back(order);
   }

@@ -28,7 +28,7 @@ TEST(Period, NoRunIsFasterThanTheSlowestCycleAndOnlyItsStartIsSlower) {
     std::mt19937 dice(seed);
     std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
     for (int rank = 0; rank < actors.rank_count(); ++rank)
-      for (TaskId task : actors.order_of(rank))
+      for (TaskId task : order_of(actors, rank))
         times[actors.actor_id(rank, task)] = dice() % 10 * 1e-3;
     const SlowestCycle slowest =
         find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times);

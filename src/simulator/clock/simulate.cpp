@@ -90,64 +90,25 @@ class TimesOfRank {
   Acts kernels_, transfers_;  // by start
 };
 
-/// What a simulation of either kind tells of its last step.
-///   acts  by class
-void add_last_step(const SimulatedRanks& ranks, std::vector<std::vector<TimedAct>> acts,
-                   Simulation& simulation) {
-  const auto place = [](const TimedAct& act) { return std::tuple(act.start, act.end, act.task); };
-  std::vector<RankTimes> times;
-  for (int rank_class = 0; rank_class < std::ssize(acts); ++rank_class) {
-    std::ranges::sort(acts[rank_class], {}, place);
-    times.push_back(TimesOfRank(ranks.graph(), acts[rank_class]).times());
-    simulation.last_step.push_back({ranks.representative(rank_class), std::move(acts[rank_class])});
-  }
-  for (size_t i = 0; i < ranks.ranks().size(); ++i) {
-    const int rank_class = ranks.classes().class_of[i];
-    RankTimes& of_rank = simulation.ranks.emplace_back(times[rank_class]);
-    of_rank.rank = ranks.ranks()[i];
-    of_rank.representative = ranks.representative(rank_class);
-  }
-}
-
-/// The result of steps that are alike.
-Simulation simulation_of(const SimulatedRanks& ranks, std::vector<ActSpan> spans, int64_t steps) {
-  std::vector<std::vector<TimedAct>> acts(ranks.classes().count());
-  int64_t end = 0;
-  for (int rank_class = 0; rank_class < std::ssize(acts); ++rank_class) {
-    for (const ClassProgram::Stream& stream : ranks.programs().at(rank_class).streams)
-      for (const TaskId task : stream.tasks) {
-        const ActSpan& span = spans[ranks.actors().actor_id(rank_class, task)];
-        acts[rank_class].push_back({task, span.start, span.end});
-        end = std::max(end, span.end);
-      }
-  }
-  Simulation simulation;
-  simulation.step = seconds(end);
-  simulation.end = seconds(end * steps);
-  simulation.acts = std::ssize(spans);
-  spans = {};
-  add_last_step(ranks, std::move(acts), simulation);
-  return simulation;
-}
-
 /// Makes the result of a run.
 class Report {
  public:
-  Report(const SimulatedRanks& ranks, SimulatedRun run, const SimulateOptions& options)
-      : ranks_(ranks), actors_(ranks.actors()), run_(std::move(run)), options_(options) {}
+  ///   steps  of the run
+  Report(const SimulatedRanks& ranks, SimulatedRun run, const SimulateOptions& options,
+         int64_t steps)
+      : ranks_(ranks),
+        actors_(ranks.actors()),
+        run_(std::move(run)),
+        options_(options),
+        steps_(steps) {}
 
   Simulation make() {
     if (options_.has_timeline) add_timeline();
     simulation_.acts = std::ssize(run_.acts);
-    const int64_t end = end_of(options_.steps - 1), begin = end_of(options_.steps - 2);
+    const int64_t end = end_of(steps_ - 1), begin = end_of(steps_ - 2);
     simulation_.step = seconds(end - begin);
     simulation_.end = seconds(end);
-    std::vector<std::vector<TimedAct>> acts(ranks_.classes().count());
-    for (const SimulatedAct& act : run_.acts)
-      if (act.act.iteration == options_.steps - 1)
-        acts[actors_.class_of(act.actor)].push_back(
-            {actors_.task_of(act.actor), act.start - begin, act.end - begin});
-    add_last_step(ranks_, std::move(acts), simulation_);
+    add_last_step(begin);
     if (options_.has_path_and_memory) {
       simulation_.critical_path = critical_path(ranks_, run_, begin);
       simulation_.live = live_ranges(ranks_, run_, begin);
@@ -156,10 +117,32 @@ class Report {
   }
 
  private:
+  void add_last_step(int64_t begin) {
+    std::vector<std::vector<TimedAct>> acts(ranks_.classes().count());
+    for (const SimulatedAct& act : run_.acts)
+      if (act.act.iteration == steps_ - 1)
+        acts[actors_.class_of(act.actor)].push_back(
+            {actors_.task_of(act.actor), act.start - begin, act.end - begin});
+    const auto place = [](const TimedAct& act) { return std::tuple(act.start, act.end, act.task); };
+    std::vector<RankTimes> times;
+    for (int rank_class = 0; rank_class < std::ssize(acts); ++rank_class) {
+      std::ranges::sort(acts[rank_class], {}, place);
+      times.push_back(TimesOfRank(ranks_.graph(), acts[rank_class]).times());
+      simulation_.last_step.push_back(
+          {ranks_.representative(rank_class), std::move(acts[rank_class])});
+    }
+    for (size_t i = 0; i < ranks_.ranks().size(); ++i) {
+      const int rank_class = ranks_.classes().class_of[i];
+      RankTimes& of_rank = simulation_.ranks.emplace_back(times[rank_class]);
+      of_rank.rank = ranks_.ranks()[i];
+      of_rank.representative = ranks_.representative(rank_class);
+    }
+  }
+
   void add_timeline() {
     for (int rank_class = 0; rank_class < ranks_.classes().count(); ++rank_class)
       add_tracks(rank_class);
-    begins_.resize(actors_.count() * options_.steps);
+    begins_.resize(actors_.count() * steps_);
     for (const SimulatedAct& act : run_.acts) add_act(act);
     for (const SimulatedMessage& message : run_.messages) add_message(message);
   }
@@ -178,7 +161,7 @@ class Report {
     const auto stream = static_cast<size_t>(ranks_.stream_of_task(actors_.task_of(actor)));
     return tracks_[actors_.class_of(actor)][stream];
   }
-  int64_t& begin_of(ActorId actor, int64_t step) { return begins_[actor * options_.steps + step]; }
+  int64_t& begin_of(ActorId actor, int64_t step) { return begins_[actor * steps_ + step]; }
 
   void add_act(const SimulatedAct& act) {
     const Task& task = ranks_.task_of(act.actor);
@@ -218,6 +201,7 @@ class Report {
   const ClassActors& actors_;
   const SimulatedRun run_;
   const SimulateOptions& options_;
+  const int64_t steps_;
   std::vector<std::array<size_t, kTaskStreams>> tracks_;  // by class and stream
   std::vector<int64_t> begins_;                           // by actor and step
   Simulation simulation_;
@@ -240,10 +224,8 @@ Simulation simulate(std::shared_ptr<const TaskGraph> graph, const Demands& deman
                     const SimulateOptions& options) {
   ensure(options.steps >= 1, "a simulation has a step");
   SimulatedRanks ranks(std::move(graph), demands, options);
-  if (ranks.has_identical_steps())
-    if (std::vector<ActSpan> spans = ranks.run_step(); !spans.empty())
-      return simulation_of(ranks, std::move(spans), options.steps);
-  return Report(ranks, ranks.run(), options).make();
+  const int64_t steps = ranks.has_identical_steps() ? 1 : options.steps;
+  return Report(ranks, ranks.run(steps), options, steps).make();
 }
 
 Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time,

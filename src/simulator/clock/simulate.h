@@ -44,7 +44,7 @@ struct Simulation {
   Seconds step{0};    // from the end of the second to last step to the end of the last one
   std::vector<RankTimes> ranks;     // in ascending order
   int64_t acts = 0;                 // that were simulated, in all steps
-  Seconds end{0};                   // of the last step
+  Seconds end{0};                   // of the last step that was simulated
   std::vector<RankActs> last_step;  // of the simulated ranks, in ascending order
   /// With SimulateOptions::has_path_and_memory, of the last step.
   std::vector<CriticalAct> critical_path = {};
@@ -57,9 +57,9 @@ struct Simulation {
 ///   requires  check(graph); options.steps >= 1
 ///   throws    InternalError that names what each actor waits for when no actor can act
 ///   time      as simulate_actors, for the acts of the classes of ranks
-///   memory    of a run without timeline and details, where messages take no time, nothing is
-///             random and a barrier is between the steps: that of run_step
-///             (simulator/clock/internal/step_run.h), since all its steps are alike
+///             Where a barrier is between the steps, messages take no time and nothing is random,
+///             all steps are alike, since between two of them nothing is remembered: every register
+///             is empty and every slot is free. Without a timeline one of them is simulated
 Simulation simulate(std::shared_ptr<const TaskGraph> graph, const Demands& demands,
                     const SimulateOptions& options = {});
 /// The same with acts that share nothing.

@@ -214,7 +214,7 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
                                    {.steps = options.steps,
                                     .prefetch_exchanges = options.prefetch_exchanges,
                                     .uses_rank_symmetry = options.uses_rank_symmetry,
-                                    .has_timeline = options.has_timeline || options.explains,
+                                    .has_timeline = options.has_timeline,
                                     .has_path_and_memory = options.explains});
   StepPrediction prediction;
   prediction.step = simulation.step;

@@ -161,7 +161,7 @@ std::string actor_text(const TaskActors& actors, ActorId actor) {
 void check_complete(const TaskActors& actors, const Orders& orders) {
   ensure(std::ssize(orders) == actors.rank_count(), "every rank has an order list");
   for (int index = 0; index < actors.rank_count(); ++index) {
-    std::vector<TaskId> wanted = actors.order_of(index), given = orders[index];
+    std::vector<TaskId> wanted = order_of(actors, index), given = orders[index];
     std::sort(wanted.begin(), wanted.end());
     std::sort(given.begin(), given.end());
     ensure(wanted == given, [&] {
@@ -197,7 +197,7 @@ void check_exchange_order(const TaskActors& actors, const Orders& orders) {
 Orders orders_of(const TaskActors& actors) {
   Orders orders;
   for (int index = 0; index < actors.rank_count(); ++index)
-    orders.push_back(actors.order_of(index));
+    orders.push_back(order_of(actors, index));
   return orders;
 }
 

@@ -127,7 +127,7 @@ TEST(RunCheck, ASecondSlotOverlapsProducerAndReaderOnTwoRanks) {
     const TaskActors actors = find_actors(graph, {0, 1});
     std::vector<double> times(static_cast<size_t>(2 * graph->tasks.size()), 0);
     for (int rank : {0, 1})
-      for (TaskId task : actors.order_of(rank))
+      for (TaskId task : order_of(actors, rank))
         if (graph->tasks[task].name != "feed" && graph->tasks[task].name != "fetch")
           times[actors.actor_id(rank, task)] = 10;
     return find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times).period;

@@ -32,13 +32,6 @@ int TaskActors::index_of(Rank rank) const {
   return static_cast<int>(found - ranks_.begin());
 }
 
-std::vector<TaskId> TaskActors::order_of(int rank_index) const {
-  std::vector<TaskId> order;
-  for (TaskId task : graph_->order)
-    if (acts_in(rank_index, task)) order.push_back(task);
-  return order;
-}
-
 void TaskActors::find_recv_regions(int rank_index) {
   const Rank rank = ranks_[rank_index];
   for (TaskId id : graph_->tasks.indices()) {
@@ -58,55 +51,24 @@ bool TaskActors::recv_regions_from(TaskId task, size_t part, int receiver, int s
   return contains(senders(task, part, receiver), sender);
 }
 
+std::vector<int> TaskActors::receivers(TaskId task, size_t part, int rank_index) const {
+  std::vector<int> list;
+  for (int receiver = 0; receiver < rank_count(); ++receiver)
+    if (recv_regions_from(task, part, receiver, rank_index)) list.push_back(receiver);
+  return list;
+}
+
 ActorDescription TaskActors::describe(int rank_index, TaskId id) const {
-  ActorDescription description{actor_id(rank_index, id), task_at(id).name, {}, {}};
-  if (!acts_in(rank_index, id)) return description;
-  description.inputs = input_ports(rank_index, id);
-  for (RegisterIndex reg : task_at(id).outputs)
-    description.outputs.push_back(output_port(rank_index, reg));
-  return description;
-}
-
-std::vector<InPort> TaskActors::input_ports(int rank_index, TaskId id) const {
-  const Task& task = task_at(id);
-  std::vector<InPort> ports;
-  const auto add = [&](int owner, RegisterIndex reg) {
-    ports.push_back({register_id(owner, reg), actor_id(owner, register_at(reg).producer), 1,
-                     register_at(reg).slots});
-  };
-  if (task.kind == Task::Kind::kExchange)
-    for (size_t part = 0; part < task.parts.size(); ++part)
-      for (int sender : senders(id, part, rank_index)) add(sender, task.inputs[part]);
-  else
-    for (RegisterIndex reg : task.inputs) add(rank_index, reg);
-  return ports;
-}
-
-OutPort TaskActors::output_port(int rank_index, RegisterIndex index) const {
-  const Register& reg = register_at(index);
-  OutPort port{register_id(rank_index, index), reg.slots, {}};
-  for (TaskId consumer : reg.consumers) {
-    if (task_at(consumer).kind != Task::Kind::kExchange) {
-      port.consumers.push_back(actor_id(rank_index, consumer));
-      continue;
-    }
-    const std::span<const RegisterIndex> sources = task_at(consumer).inputs;
-    const size_t part = std::find(sources.begin(), sources.end(), index) - sources.begin();
-    for (int receiver = 0; receiver < rank_count(); ++receiver)
-      if (recv_regions_from(consumer, part, receiver, rank_index))
-        port.consumers.push_back(actor_id(receiver, consumer));
-  }
-  return port;
+  if (acts_in(rank_index, id)) return describe_actor(*this, rank_index, id);
+  return {actor_id(rank_index, id), task_at(id).name, {}, {}};
 }
 
 std::vector<AntiDependence> TaskActors::overwrites(int rank_index, TaskId id) const {
-  std::vector<AntiDependence> found;
-  if (!acts_in(rank_index, id)) return found;
+  if (!acts_in(rank_index, id)) return {};
+  std::vector<RegisterIndex> read;
   for (RegisterIndex reg : task_at(id).overwrites)
-    if (!register_at(reg).consumers.empty())
-      found.push_back(
-          {actor_id(rank_index, register_at(reg).producer), register_id(rank_index, reg)});
-  return found;
+    if (!register_at(reg).consumers.empty()) read.push_back(reg);
+  return anti_dependences(*this, rank_index, read);
 }
 
 TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> ranks) {

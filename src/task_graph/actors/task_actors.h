@@ -8,18 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "task_graph/actors/actor.h"
+#include "task_graph/actors/actor_ports.h"
 #include "task_graph/tasks/task_graph.h"
 
 namespace tessera {
-
-/// A register whose bytes an act overwrites. All its readers except the actor itself must have
-/// released every slot before the actor acts. So a register that is updated in place counts as
-/// released only when the readers of the result are done with the bytes.
-struct AntiDependence {
-  ActorId producer = 0;  // of the same rank
-  RegisterId reg = 0;
-};
 
 /// Every rank has one actor for each task. The actor of a task on a mesh that does not include the
 /// rank receives no messages.
@@ -54,9 +46,6 @@ class TaskActors {
   bool acts_in(int rank_index, TaskId task) const {
     return coordinate(rank_index, task_at(task).mesh).has_value();
   }
-  /// The tasks that it acts in, in the order of the order list.
-  std::vector<TaskId> order_of(int rank_index) const;
-
   /// Finds what the exchanges of a rank receive. Call it once for every rank index, before the
   /// functions below.
   void find_recv_regions(int rank_index);
@@ -71,6 +60,8 @@ class TaskActors {
     return links(task, part, rank_index).senders;
   }
   bool recv_regions_from(TaskId task, size_t part, int receiver, int sender) const;
+  /// Rank indices that receive from it in part `part`, ascending.
+  std::vector<int> receivers(TaskId task, size_t part, int rank_index) const;
 
   ActorDescription describe(int rank_index, TaskId task) const;
   /// Only registers that have readers.
@@ -90,8 +81,6 @@ class TaskActors {
   const Links& links(TaskId task, size_t part, int rank_index) const {
     return links_[rank_index][task][part];
   }
-  std::vector<InPort> input_ports(int rank_index, TaskId task) const;
-  OutPort output_port(int rank_index, RegisterIndex reg) const;
 
   std::shared_ptr<const TaskGraph> graph_;
   std::vector<Rank> ranks_;

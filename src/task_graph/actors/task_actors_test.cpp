@@ -101,7 +101,7 @@ TEST(TaskActors, ARankWithAnEmptyPartSendsNothing) {
 TEST(TaskActors, ARankOutsideOfTheMeshReceivesNoMessages) {
   const TaskActors actors = find_actors(task_actors_graph_of(gathering("dp=2")), {0, 1, 7});
   EXPECT_FALSE(actors.acts_in(2, TaskId(0)));
-  EXPECT_TRUE(actors.order_of(2).empty());
+  EXPECT_TRUE(order_of(actors, 2).empty());
   EXPECT_THAT(texts_of(actors, 2),
               ElementsAre("8 'feed': ", "9 'double': ", "10 'gather': ", "11 'fetch': "));
   EXPECT_EQ(actors.index_of(7), 2);

@@ -39,69 +39,14 @@ ClassActors::ClassActors(const TaskGraph& graph, const std::vector<Rank>& ranks,
   }
 }
 
-std::vector<TaskId> ClassActors::order_of(int rank_class) const {
-  std::vector<TaskId> order;
-  for (TaskId task : graph_.order)
-    if (acts_in(rank_class, task)) order.push_back(task);
-  return order;
-}
-
-ActorDescription ClassActors::describe(ActorId actor) const {
-  const Task& task = graph_.tasks[task_of(actor)];
-  ActorDescription description{actor, task.name, input_ports(class_of(actor), task_of(actor)), {}};
-  description.outputs.reserve(task.outputs.size());
-  for (RegisterIndex reg : task.outputs)
-    description.outputs.push_back(output_port(class_of(actor), reg));
-  return description;
-}
-
-std::vector<InPort> ClassActors::input_ports(int rank_class, TaskId id) const {
-  const Task& task = graph_.tasks[id];
-  std::vector<InPort> ports;
-  ports.reserve(task.inputs.size());
-  const auto add = [&](int owner, RegisterIndex reg) {
-    const Register& read = graph_.registers[reg];
-    ports.push_back({register_id(owner, reg), actor_id(owner, read.producer), 1, read.slots});
-  };
+std::vector<int> ClassActors::senders(TaskId task, size_t part, int rank_class) const {
   const int rank = classes_.representatives[rank_class];
-  if (task.kind == Task::Kind::kExchange)
-    for (size_t part = 0; part < task.parts.size(); ++part)
-      for (int owner : classes_of(links_.senders(id, part, rank), classes_))
-        add(owner, task.inputs[part]);
-  else
-    for (RegisterIndex reg : task.inputs) add(rank_class, reg);
-  return ports;
+  return classes_of(links_.senders(task, part, rank), classes_);
 }
 
-OutPort ClassActors::output_port(int rank_class, RegisterIndex index) const {
-  const Register& reg = graph_.registers[index];
-  OutPort port{register_id(rank_class, index), reg.slots, {}};
+std::vector<int> ClassActors::receivers(TaskId task, size_t part, int rank_class) const {
   const int rank = classes_.representatives[rank_class];
-  for (TaskId consumer : reg.consumers) {
-    if (graph_.tasks[consumer].kind != Task::Kind::kExchange) {
-      port.consumers.push_back(actor_id(rank_class, consumer));
-      continue;
-    }
-    const auto receivers = links_.receivers(consumer, part_of(consumer, index), rank);
-    for (int receiver : classes_of(receivers, classes_))
-      port.consumers.push_back(actor_id(receiver, consumer));
-  }
-  return port;
-}
-
-size_t ClassActors::part_of(TaskId exchange, RegisterIndex source) const {
-  const std::span<const RegisterIndex> sources = graph_.tasks[exchange].inputs;
-  return std::find(sources.begin(), sources.end(), source) - sources.begin();
-}
-
-std::vector<AntiDependence> ClassActors::overwrites(
-    int rank_class, const std::vector<RegisterIndex>& registers) const {
-  std::vector<AntiDependence> found;
-  found.reserve(registers.size());  // large runs have millions
-  for (RegisterIndex reg : registers)
-    found.push_back(
-        {actor_id(rank_class, graph_.registers[reg].producer), register_id(rank_class, reg)});
-  return found;
+  return classes_of(links_.receivers(task, part, rank), classes_);
 }
 
 bool ClassActors::is_between_ranks(const Message& message) const {
@@ -112,7 +57,9 @@ bool ClassActors::is_between_ranks(const Message& message) const {
   if (graph_.tasks[task].kind != Task::Kind::kExchange || message.reg >= register_count())
     return false;
   const int rank = classes_.representatives[rank_class];
-  const auto senders = links_.senders(task, part_of(task, register_of(message.reg)), rank);
+  const std::span<const RegisterIndex> sources = graph_.tasks[task].inputs;
+  const size_t part = std::ranges::find(sources, register_of(message.reg)) - sources.begin();
+  const auto senders = links_.senders(task, part, rank);
   return std::any_of(senders.begin(), senders.end(), [&](int sender) {
     return sender != rank && classes_.class_of[sender] == rank_class;
   });

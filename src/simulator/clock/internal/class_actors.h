@@ -7,7 +7,7 @@
 
 #include "simulator/clock/internal/exchange_links.h"
 #include "simulator/clock/internal/rank_classes.h"
-#include "task_graph/actors/task_actors.h"
+#include "task_graph/actors/actor_ports.h"
 
 namespace tessera {
 
@@ -41,21 +41,15 @@ class ClassActors {
   bool acts_in(int rank_class, TaskId task) const {
     return is_in(rank_class, graph_.tasks[task].mesh);
   }
-  /// The tasks of the class, in the order of the order list.
-  std::vector<TaskId> order_of(int rank_class) const;
-
-  ActorDescription describe(ActorId actor) const;
-  std::vector<AntiDependence> overwrites(int rank_class,
-                                         const std::vector<RegisterIndex>& registers) const;
+  const TaskGraph& graph() const { return graph_; }
+  /// The classes of the senders, each once, in the order of the first; and those of the receivers.
+  std::vector<int> senders(TaskId task, size_t part, int rank_class) const;
+  std::vector<int> receivers(TaskId task, size_t part, int rank_class) const;
 
   /// Whether ranks send the message to other ranks; ranks of one class may do so too.
   bool is_between_ranks(const Message& message) const;
 
  private:
-  std::vector<InPort> input_ports(int rank_class, TaskId task) const;
-  OutPort output_port(int rank_class, RegisterIndex reg) const;
-  size_t part_of(TaskId exchange, RegisterIndex source) const;
-
   const TaskGraph& graph_;
   const ExchangeLinks& links_;
   const RankClasses& classes_;

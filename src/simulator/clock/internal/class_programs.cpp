@@ -16,7 +16,7 @@ ClassPrograms::ClassPrograms(const TaskGraph& graph, const ClassActors& actors, 
     for (const MeshIndex mesh : graph.meshes.indices())
       if (actors.is_in(rank_class, mesh)) meshes.push_back(mesh);
     const auto [found, is_new] = known.try_emplace(std::move(meshes), programs_.size());
-    if (is_new) programs_.push_back(program_of(actors.order_of(rank_class)));
+    if (is_new) programs_.push_back(program_of(order_of(actors, rank_class)));
     program_of_.push_back(found->second);
   }
 }

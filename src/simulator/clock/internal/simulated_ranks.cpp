@@ -91,19 +91,13 @@ SimulatedRanks::SimulatedRanks(std::shared_ptr<const TaskGraph> graph, const Dem
 
 bool SimulatedRanks::has_identical_steps() const {
   return options_.barrier_between_steps && options_.message.value() <= 0 && !demands_.jitter &&
-         !options_.has_timeline && !options_.has_path_and_memory;
+         !options_.has_timeline;
 }
 
-std::vector<ActSpan> SimulatedRanks::run_step() const {
-  std::vector<double> factors;
-  for (const int rank : classes_.representatives) factors.push_back(factors_[rank]);
-  return tessera::run_step(
-      {*graph_, links_, classes_, actors_, programs_, demand_of_, std::move(factors)});
-}
-
-SimulatedRun SimulatedRanks::run() {
+SimulatedRun SimulatedRanks::run(int64_t steps) {
   for (ActorId actor = 0; actor < actors_.count(); ++actor)
-    descriptions_.push_back(actors_.describe(actor));
+    descriptions_.push_back(
+        describe_actor(actors_, actors_.class_of(actor), actors_.task_of(actor)));
   setting_.overwrites.resize(actors_.count());
   for (int rank_class = 0; rank_class < classes_.count(); ++rank_class) add_streams(rank_class);
   setting_.barrier_between_iterations = options_.barrier_between_steps;
@@ -116,7 +110,7 @@ SimulatedRun SimulatedRanks::run() {
     setting_.delay = [this](const Message& message) {
       return actors_.is_between_ranks(message) ? nanoseconds(options_.message) : 0;
     };
-  return simulate_actors(std::move(descriptions_), options_.steps, setting_);
+  return simulate_actors(std::move(descriptions_), steps, setting_);
 }
 
 /// The streams of a class that have work. What binds exchanges to their issue points are registers
@@ -128,7 +122,8 @@ void SimulatedRanks::add_streams(int rank_class) {
     std::vector<ActorId>& actors = setting_.streams.emplace_back();
     for (size_t i = 0; i < stream.tasks.size(); ++i) {
       actors.push_back(actors_.actor_id(rank_class, stream.tasks[i]));
-      setting_.overwrites[actors.back()] = actors_.overwrites(rank_class, stream.overwrites[i]);
+      setting_.overwrites[actors.back()] =
+          anti_dependences(actors_, rank_class, stream.overwrites[i]);
     }
   }
   for (const auto& [from, to] : program.issue_edges)

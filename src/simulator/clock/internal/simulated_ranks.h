@@ -8,7 +8,6 @@
 #include "simulator/clock/internal/class_actors.h"
 #include "simulator/clock/internal/class_programs.h"
 #include "simulator/clock/internal/simulate_options.h"
-#include "simulator/clock/internal/step_run.h"
 
 namespace tessera {
 
@@ -23,13 +22,10 @@ class SimulatedRanks {
   SimulatedRanks(const SimulatedRanks&) = delete;  // its members refer to each other
   SimulatedRanks& operator=(const SimulatedRanks&) = delete;
 
-  /// Are all steps alike, and are no more than their acts wanted?
+  /// Are all steps alike, and is no timeline of them wanted?
   bool has_identical_steps() const;
-  /// By actor, its act in each step; empty when no actor can act before all have acted.
-  ///   requires  has_identical_steps()
-  std::vector<ActSpan> run_step() const;
-  /// All steps. Call it once.
-  SimulatedRun run();
+  /// Call it once.
+  SimulatedRun run(int64_t steps);
 
   const TaskGraph& graph() const { return *graph_; }
   const std::vector<Rank>& ranks() const { return ranks_; }

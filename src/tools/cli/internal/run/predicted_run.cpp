@@ -73,6 +73,7 @@ PredictedRun predict_run(const Workload& work, const Plan& plan, const Compiled&
   PredictOptions options;
   options.prefetch_exchanges = cluster.cluster->type(0).kind != HardwareKind::kCpu;
   options.products = type_of_products(work.graph);
+  options.has_timeline = work.has_timeline;
   options.explains = true;
   if (work.evaluates) options.beside.push_back(evaluation_tasks(work, plan, compiled));
   // The prediction keeps nothing of the task graph.

@@ -25,6 +25,8 @@ struct Workload {
   const TrainingSettings& settings;
   const Graph& graph;      // the training graph
   bool evaluates = false;  // then the evaluation program stays loaded
+  /// Is the timeline of the predicted steps wanted? Without it one step is simulated.
+  bool has_timeline = false;
 };
 
 /// A mapping of the ranks that was found, beside the devices in order.

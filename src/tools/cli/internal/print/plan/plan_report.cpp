@@ -89,7 +89,7 @@ std::string plan_report_html(const Planned& planned, const std::string& title) {
   const Network network = network_of(planned.config.model);
   const TrainingSettings settings = training_settings(planned.config);
   // Memory as in the ranking: of the training program alone.
-  const Workload work{network, settings, *planned.graph, false};
+  const Workload work{network, settings, *planned.graph, false, true};
   const std::vector<size_t> chosen = reported_candidates(planned);
   std::vector<std::unique_ptr<Reported>> reports(chosen.size());
   on_all_cores(std::ssize(chosen), [&](int64_t i) {
