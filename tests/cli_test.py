@@ -196,6 +196,17 @@ class Plan(unittest.TestCase):
         fits = run_json("plan", *words[:-1], "0.5MiB")
         self.assertFalse(any("offload" in each["name"] for each in fits["alternatives"]))
 
+    def test_stages_of_the_search_are_told_with_what_each_added(self):
+        words = ["plan", *SMALL_GPT, "--cluster", "2xv100-16g", "--no-cache", "--stages"]
+        result = run_json(*words)
+        stages = {stage["name"]: stage for stage in result["search_stages"]}
+        self.assertEqual(result["search_stages"][0]["name"], "given")
+        self.assertTrue(stages["placements"]["has_run"])
+        self.assertFalse(stages["first presets"]["has_run"])
+        self.assertGreater(stages["presets"]["candidates"], 0)
+        self.assertAlmostEqual(result["search_stages"][-1]["best_seconds"], result["step_seconds"])
+        self.assertRegex(run(*words).stdout, r"(?m)^  placements, 4 rounds +\d")
+
     def test_what_a_precision_is_worth_is_planned(self):
         words = ["plan", *SMALL_GPT, "--cluster", "2xa100-80g", "--no-cache"]
         result = run_json(*words, "--sensitivity")

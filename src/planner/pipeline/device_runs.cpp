@@ -4,10 +4,10 @@
 #include <string>
 #include <tuple>
 
+#include "planner/placement/search_policy.h"
+
 namespace tessera {
 namespace {
-
-constexpr int kFewRanks = 8;  // of which all runs are tried
 
 /// A device, and its link to the next one of the run.
 using Neighbour = std::tuple<std::string, double, double>;
@@ -24,9 +24,9 @@ class RunRules {
   }
 
   bool is_run(Rank first, int size) const {
-    if (ranks_ <= kFewRanks) return true;
-    const bool are_many = ranks_ > kManyRanks;
-    if (are_many && size < ranks_ / kManyRanks) return false;
+    if (ranks_ <= kSearchPolicy.few_ranks) return true;
+    const bool are_many = ranks_ > kSearchPolicy.many_ranks;
+    if (are_many && size < ranks_ / kSearchPolicy.many_ranks) return false;
     const size_t at = places_[first];
     const int machine_size = begins_[at + 1] - begins_[at];
     if (first + size <= begins_[at + 1])

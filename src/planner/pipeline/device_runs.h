@@ -8,15 +8,13 @@
 
 namespace tessera {
 
-/// Of more ranks a stage begins at a multiple of its size, and at most n lie side by side.
-inline constexpr int kManyRanks = 64;
-
 /// The runs [first, first + size) of the ranks of a deployment.
 ///
 ///   runs    of up to eight ranks all; of more those inside of a machine that begin at a multiple
 ///           of their size and divide it, and those of whole machines, whose number divides that of
-///           all machines. Of more than kManyRanks ranks none is smaller than a kManyRanks-th of
-///           all, and machines are counted from a multiple of their number
+///           all machines. Of more than SearchPolicy::many_ranks ranks none is smaller than a
+///           SearchPolicy::many_ranks-th of all, and machines are counted from a multiple of their
+///           number
 ///   kinds   runs of one kind have equal devices and equal links between neighbours, in order
 class DeviceRuns {
  public:

@@ -71,7 +71,7 @@ struct StageSearchEffort {
   size_t climbs = 6;     // pipelines from which neighbours are followed
   int steps = 16;        // how far
 
-  /// For more than kManyRanks ranks.
+  /// For more than SearchPolicy::many_ranks ranks.
   static StageSearchEffort little() { return {6, {1.0, 1.05, 1.2}, 2, 1, 3}; }
 };
 

@@ -7,17 +7,10 @@
 #include "base/threads/on_all_cores.h"
 #include "planner/pipeline/pipeline_simulator.h"
 #include "planner/pipeline/stage_program.h"
+#include "planner/placement/search_policy.h"
 
 namespace tessera {
 namespace {
-
-/// Answers of one micro-batch, beside the others: the clock does not know how well weight gradients
-/// overlap there.
-constexpr size_t kOfOneMicroBatch = 2;
-/// Stages of which two cuts are moved in all combinations.
-constexpr size_t kFewStages = 4;
-/// A device has at most n micro-batches in flight for each stage after it (zb-h2).
-constexpr int kInFlightOfAStage = 2;
 
 /// Keeps the first of each kind and sorts by time.
 void sort_unique(std::vector<PipelineChoice>& choices) {
@@ -112,15 +105,16 @@ std::vector<PipelineChoice> StageSearch::best() {
   std::vector<int64_t> several = options_.micro_batches;
   const bool has_one = std::erase(several, 1) > 0;
   std::vector<PipelineChoice> list = best_of(several, options_.max_results);
-  if (has_one) std::ranges::move(best_of({1}, kOfOneMicroBatch), std::back_inserter(list));
+  if (has_one)
+    std::ranges::move(best_of({1}, kSearchPolicy.of_one_micro_batch), std::back_inserter(list));
   return list;
 }
 
 bool StageSearch::fits_in_one_stage() {
   for (const int64_t count : options_.micro_batches) {
     const SegmentCosts& costs = costs_of(count);
-    const auto in_flight =
-        static_cast<double>(std::min<int64_t>(count, kInFlightOfAStage * options_.max_stages));
+    const auto in_flight = static_cast<double>(
+        std::min<int64_t>(count, kSearchPolicy.in_flight_of_a_stage * options_.max_stages));
     for (int kind = 0; kind < runs_.kinds(); ++kind)
       for (const int stage_sharding : costs.stage_shardings(kind))
         if (memory_of(costs.price(kind, stage_sharding, 0, sequence_.units()), in_flight) >
@@ -131,7 +125,7 @@ bool StageSearch::fits_in_one_stage() {
 }
 
 std::vector<EqualStages> StageSearch::equal_stages() const {
-  if (runs_.ranks() <= kManyRanks) return {EqualStages{}};
+  if (runs_.ranks() <= kSearchPolicy.many_ranks) return {EqualStages{}};
   std::vector<EqualStages> list;
   for (int stage_sharding = 0; stage_sharding < std::ssize(stage_shardings_); ++stage_sharding) {
     const int size = stage_shardings_[stage_sharding].mesh->size(), stages = runs_.ranks() / size;
@@ -181,7 +175,8 @@ std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& cou
     climb(start, simulated);
   sort_unique(simulated);
   simulated = few_of_identical(simulated, largest);
-  if (runs_.ranks() > kManyRanks && options_.ranks.empty()) try_dp_outermost(simulated);
+  if (runs_.ranks() > kSearchPolicy.many_ranks && options_.ranks.empty())
+    try_dp_outermost(simulated);
   return simulated;
 }
 
@@ -257,7 +252,7 @@ std::vector<PipelineChoice> StageSearch::with_other_cuts(const PipelineChoice& c
     if (may_be(other)) others.push_back(std::move(other));
   };
   constexpr int kStepsOfCuts[] = {-2, -1, 1, 2};
-  const bool are_few = choice.stages.size() <= kFewStages;
+  const bool are_few = choice.stages.size() <= kSearchPolicy.few_stages;
   for (size_t cut = 1; cut < choice.stages.size(); ++cut)
     for (const int step : kStepsOfCuts) {
       add(cut, step, 0);
@@ -271,7 +266,8 @@ std::vector<PipelineChoice> StageSearch::with_other_cuts(const PipelineChoice& c
 std::vector<PipelineChoice> StageSearch::with_other_stage_shardings(
     const PipelineChoice& choice) const {
   std::vector<PipelineChoice> others;
-  if (runs_.ranks() > kManyRanks) return others;  // all stages have one stage sharding
+  if (runs_.ranks() > kSearchPolicy.many_ranks)
+    return others;  // all stages have one stage sharding
   for (size_t i = 0; i < choice.stages.size(); ++i)
     for (int stage_sharding = 0; stage_sharding < std::ssize(stage_shardings_); ++stage_sharding) {
       const int present = choice.stages[i].stage_sharding;

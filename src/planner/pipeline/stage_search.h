@@ -32,7 +32,8 @@ namespace tessera {
 /// there. From the best ones the search goes on to faster neighbours.
 ///
 ///   cuts     between any two units; the ranks of a stage are a run of DeviceRuns
-///   ranks    of more than kManyRanks all stages have one stage sharding, so that ranks behave
+///   ranks    of more than SearchPolicy::many_ranks all stages have one stage sharding, so that
+///   ranks behave
 ///            alike and one of them is simulated for many; and dp is the outermost axis where that
 ///            is faster
 ///   ensures  the same inputs give the same result

@@ -9,21 +9,10 @@
 #include "planner/pipeline/pipeline_simulator.h"
 #include "planner/pipeline/stage_program.h"
 #include "planner/pipeline/stage_search.h"
+#include "planner/placement/search_policy.h"
 
 namespace tessera {
 namespace {
-
-/// Cuts of one pipeline that are put on the clock under a schedule.
-constexpr int kSimulatedCuts = 4000;
-/// Random shifts of some cuts, and by how many units.
-constexpr int kShiftsOfKick = 3, kUnitsOfShift = 3;
-
-/// Pipelines of which the fastest cuts are searched, those of which a few cuts are tried before,
-/// and how much slower they may be with the first ones.
-constexpr size_t kDescents = 6, kShortDescents = 8 * kDescents;
-constexpr int kFewCuts = 200;
-constexpr double kRoughMargin = 1.1;
-
 constexpr PipelineKind kSchedules[] = {PipelineKind::kInterleaved, PipelineKind::kZeroBubbleV,
                                        PipelineKind::kVHalf};
 
@@ -89,14 +78,14 @@ class StageSearch::CutDescent {
 
   /// Follows faster cuts from these on, and then from cuts near the fastest ones.
   PipelineChoice from(const std::vector<PipelineChoice>& starts) {
-    for (const PipelineChoice& start : starts) descend(start, kSimulatedCuts / 4);
-    while (left_ > 0) descend(kicked(*fastest_), kSimulatedCuts / 8);
+    for (const PipelineChoice& start : starts) descend(start, kSearchPolicy.simulated_cuts / 4);
+    while (left_ > 0) descend(kicked(*fastest_), kSearchPolicy.simulated_cuts / 8);
     fastest_->seconds = step_.seconds;
     return *fastest_;
   }
   /// Of few cuts near this one.
   PipelineSimulator::Step near(const PipelineChoice& start) {
-    descend(start, kFewCuts);
+    descend(start, kSearchPolicy.few_cuts);
     return step_;
   }
 
@@ -149,9 +138,9 @@ class StageSearch::CutDescent {
   /// With some random shifts.
   PipelineChoice kicked(PipelineChoice choice) {
     --left_;
-    for (int i = 0; i < kShiftsOfKick; ++i) {
+    for (int i = 0; i < kSearchPolicy.shifts_of_kick; ++i) {
       const int first = 1 + below(cuts_), last = first + below(cuts_ - first + 1);
-      const int units = (1 + below(kUnitsOfShift)) * (below(2) == 0 ? 1 : -1);
+      const int units = (1 + below(kSearchPolicy.units_of_shift)) * (below(2) == 0 ? 1 : -1);
       if (std::optional<PipelineChoice> other = shifted(choice, {first, last, units}))
         choice = *std::move(other);
     }
@@ -162,7 +151,7 @@ class StageSearch::CutDescent {
   StageSearch& search_;
   const PipelineSimulator clock_;
   const int cuts_;
-  int left_ = kSimulatedCuts;
+  int left_ = kSearchPolicy.simulated_cuts;
   std::mt19937 random_;
   PipelineSimulator::Step step_;
   std::optional<PipelineChoice> fastest_;
@@ -228,12 +217,13 @@ std::vector<PipelineChoice> StageSearch::best_with_two_stages(double limit) {
       const std::tuple key(chain.stages.size(), chain.micro_batches, schedule);
       const PipelineSimulator& clock = clocks.try_emplace(key, split.front()).first->second;
       const PipelineSimulator::Step step = clock.run(split.front());
-      if (step.seconds <= kRoughMargin * limit) all.push_back({&chain, schedule, step});
+      if (step.seconds <= kSearchPolicy.rough_margin * limit)
+        all.push_back({&chain, schedule, step});
     }
   std::ranges::stable_sort(all, {}, &Rough::step);
   // With the first cuts many of them lack memory: after a few others it is known which can have it.
-  if (all.size() > kDescents) {
-    all.resize(std::min(all.size(), kShortDescents));
+  if (all.size() > kSearchPolicy.descents) {
+    all.resize(std::min(all.size(), kSearchPolicy.short_descents));
     for (Rough& each : all) {
       const std::vector<PipelineChoice> split = split_in_two(*each.chain, each.schedule, true);
       each.step = CutDescent(*this, split.front()).near(split.front());
@@ -241,7 +231,7 @@ std::vector<PipelineChoice> StageSearch::best_with_two_stages(double limit) {
     std::ranges::stable_sort(all, {}, &Rough::step);
   }
   std::vector<PipelineChoice> list;
-  for (size_t i = 0; i < std::min(all.size(), kDescents); ++i)
+  for (size_t i = 0; i < std::min(all.size(), kSearchPolicy.descents); ++i)
     if (std::optional<PipelineChoice> split = best_split(*all[i].chain, all[i].schedule);
         split && split->seconds <= limit)
       list.push_back(*std::move(split));

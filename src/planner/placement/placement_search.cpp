@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/solver/solve.h"
+#include "planner/placement/search_policy.h"
 
 namespace tessera {
 
@@ -20,9 +21,6 @@ void check_constraints(const SearchProblem& search) {
                   "value does not become a partial sum",
                   "remove the mark of one of them", ExitCode::kBadConfig);
 }
-
-/// Searches with less memory that are tried when readers take more than the limit leaves.
-constexpr int kRounds = 4;
 
 struct Solved {
   solver::Answer result;
@@ -41,7 +39,7 @@ std::optional<Solved> solve_within(SearchProblem& search, const PlacementSearchO
   how.time_limit = Seconds(600);
   std::optional<Bytes> limit = options.memory_limit;
   Solved solved;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kSearchPolicy.rounds_within_memory; ++round) {
     if (limit && *limit <= Bytes(0)) return std::nullopt;
     if (limit) search.problem().set_usage_limit(limit->value());
     solved.result = solver::solve(search.problem(), how);

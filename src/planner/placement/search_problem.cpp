@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/solver/solve.h"
+#include "planner/placement/search_policy.h"
 #include "sharding/explicit/explicit_shardings.h"
 
 namespace tessera {
@@ -39,9 +40,6 @@ void keep_allowed(const SearchConstraints& constraints, ValueId value,
     if (std::ranges::count(allowed, placement)) kept.push_back(placement);
   placements = kept.empty() ? allowed : kept;
 }
-
-/// With more placements than this one readers find a value in one of them only.
-constexpr size_t kPairedPlacements = 9;
 
 /// A variable or an input is kept in plain parts, or in the chunks that its readers take.
 ///   chunks  by dim: their numbers
@@ -214,7 +212,7 @@ void SearchProblem::add_copies() {
 /// one may read all of it, and another one the parts.
 void SearchProblem::Node::add_pairs() {
   const std::vector<PlacementIndex> alone = operand[0];
-  if (alone.size() > kPairedPlacements) return;
+  if (alone.size() > kSearchPolicy.paired_placements) return;
   for (size_t a = 0; a < alone.size(); ++a)
     for (size_t b = a + 1; b < alone.size(); ++b) {
       operand[0].push_back(alone[a]);

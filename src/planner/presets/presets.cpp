@@ -8,6 +8,7 @@
 #include "base/text/count_text.h"
 #include "base/text/text.h"
 #include "compiler/schedule/named_orders.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/dim_classes.h"
 #include "planner/presets/internal/gradients.h"
 #include "planner/presets/internal/zero.h"
@@ -18,9 +19,6 @@
 
 namespace tessera {
 namespace {
-
-/// The least share of the products that the axis of space must divide.
-constexpr double kMinShare = 0.5;
 
 /// A preset whose axes have sizes above 1.
 struct Degrees {
@@ -197,7 +195,7 @@ class Division {
 
   std::vector<DimClassIndex> space(const Degrees& degrees) const {
     std::vector<DimClassIndex> found = space_classes(graph_, dims_);
-    if (share_of_products(dims_, found) < kMinShare)
+    if (share_of_products(dims_, found) < kSearchPolicy.share_of_space)
       refuse_config(
           "preset '" + degrees.text + "': sp divides too little of this network",
           "sp divides rows of images or positions of a sequence, and less than half of the "

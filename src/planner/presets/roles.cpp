@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/placement/search_policy.h"
+
 namespace tessera {
 namespace {
 
@@ -45,7 +47,7 @@ std::vector<DimClassIndex> tensor_classes(const Graph& graph, const DimClasses& 
   for (DimClassIndex i : dims.classes.indices()) {
     const DimClass& dim = dims.classes[i];
     const bool pays = dim.product_flops > Flops(0) &&
-                      dim.product_flops.value() >= kMinFlopsPerElement * dim.exchanged;
+                      dim.product_flops.value() >= kSearchPolicy.flops_per_element * dim.exchanged;
     const bool may_divide = dim.extent > 1 && dim.has_weights && !has_input(graph, dim);
     if (may_divide && (pays || dim.looks_up)) candidates.push_back(i);
   }

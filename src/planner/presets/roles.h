@@ -8,10 +8,6 @@
 
 namespace tessera {
 
-/// The least operations for each element that is exchanged, of what tensor parallelism divides. A
-/// projection to ten classes has 20: dividing it would cost more than it saves.
-inline constexpr double kMinFlopsPerElement = 32;
-
 /// The rows of the batch: dim 0 of every input.
 std::vector<DimClassIndex> batch_classes(const Graph& graph, const DimClasses& dims);
 
@@ -19,8 +15,8 @@ std::vector<DimClassIndex> batch_classes(const Graph& graph, const DimClasses& d
 /// channels of two convolutions in sequence, the states of a recurrence, the vocabulary.
 ///
 ///   a class   has a dim of a weight, or the rows of a table that is looked up, and none of an
-///             input; it has at least kMinFlopsPerElement of products, unless it is looked up:
-///             that saves memory
+///             input; it has at least SearchPolicy::flops_per_element of products, unless it is
+///             looked up: that saves memory
 ///   ensures   no value has dims of two of them. Those that no op needs whole come first, then
 ///             those with the fewest exchanged elements. So the inside of a residual branch is
 ///             divided, not what the branches add up

@@ -10,15 +10,11 @@
 #include "base/text/count_text.h"
 #include "base/text/text.h"
 #include "ir/ops/operator.h"
+#include "planner/placement/search_policy.h"
 
 namespace tessera {
 namespace {
 
-constexpr double kSlack = 1.05;      // of the busiest stage, for fewer bytes
-constexpr double kMinWork = 0.01;    // of an even share, that every stage has
-constexpr double kUnevenness = 1.5;  // of the busiest stage, to keep to boundaries
-constexpr int kMinParts = 3;         // of the work: what is further away is not nearby
-constexpr size_t kMaxSubsets = 10;   // values of which all subsets are tried
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A position between two ops: a cut there.
@@ -90,7 +86,7 @@ std::vector<Position> boundaries(const std::vector<Position>& all, double distan
   std::vector<Position> result;
   for (const Position& position : all) {
     const std::vector<ValueId>& values = position.crossing;
-    bool includes = values.size() > kMaxSubsets;
+    bool includes = values.size() > kSearchPolicy.cut_subsets;
     for (unsigned set = 1; !includes && set + 1 < 1U << values.size(); ++set) {
       std::vector<ValueId> some;
       for (size_t i = 0; i < values.size(); ++i)
@@ -172,13 +168,13 @@ bool has_name(const std::string& op, const std::string& name) {
 }
 
 std::optional<Cuts> even_cuts(const Line& line, const std::vector<Position>& positions, int cuts) {
-  const double smallest = kMinWork * line.total / (cuts + 1);
+  const double smallest = kSearchPolicy.stage_work * line.total / (cuts + 1);
   const auto busiest = best_cuts(
       line, positions, cuts, {smallest, kNever}, [](double work, double) { return work; },
       [](double a, double b) { return std::max(a, b); });
   if (!busiest) return std::nullopt;
   return best_cuts(
-      line, positions, cuts, {smallest, kSlack * busiest->busiest},
+      line, positions, cuts, {smallest, kSearchPolicy.cut_slack * busiest->busiest},
       [](double, double bytes) { return bytes; }, [](double a, double b) { return a + b; });
 }
 
@@ -202,7 +198,8 @@ std::vector<int> even_stages(const Graph& graph, int stages) {
   const auto any = even_cuts(line, line.positions, stages - 1);
   if (!any) refuse_stages(line, stages);
   const auto even = even_cuts(line, boundaries(line.positions, line.total / stages), stages - 1);
-  const Cuts& cuts = even && even->busiest <= kUnevenness * any->busiest ? *even : *any;
+  const Cuts& cuts =
+      even && even->busiest <= kSearchPolicy.cut_unevenness * any->busiest ? *even : *any;
   for (const Position& position : cuts.positions)
     for (size_t i = position.op; i < result.size(); ++i) ++result[i];
   return result;
@@ -246,7 +243,7 @@ std::vector<bool> ops_named(const Graph& graph, const std::string& name, const s
 std::vector<int> stage_boundaries(const Graph& graph, int stages) {
   const Line line = line_of(graph, forward_ops(graph));
   std::vector<Position> found =
-      boundaries(line.positions, line.total / std::max(stages, kMinParts));
+      boundaries(line.positions, line.total / std::max(stages, kSearchPolicy.cut_parts));
   if (std::ssize(found) < stages - 1) found = line.positions;
   std::vector<int> ops;
   for (const Position& position : found) ops.push_back(position.op);

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/threads/stopwatch.h"
 #include "compiler/plan/preset.h"
 #include "planner/pipeline/device_runs.h"
 #include "planner/placement/search_constraints.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/presets.h"
 #include "planner/search/candidates/step_floor.h"
 #include "planner/search/internal/candidates/memory_saving_presets.h"
@@ -27,18 +29,11 @@ Cluster with_memory(const Cluster& cluster, Bytes memory) {
   return Cluster(std::move(description));
 }
 
-/// Exchanges that no kernel hides, as a part of the step, from which on trials are worth it.
-constexpr double kExposed = 0.02;
-
 double exposed_share(const EvaluatedCandidate& candidate) {
   Seconds exposed{0};
   for (const auto& [axes, time] : candidate.parts.exposed) exposed += time;
   return exposed.value() / candidate.step().value();
 }
-
-/// Presets that come before the searches where `stop` may end the plan search: data and tensor
-/// parallelism alone, and the others of the least estimates.
-constexpr int64_t kFirstPresets = 6;
 
 bool is_pipeline(const Candidate& candidate) {
   return candidate.plan.meshes.size() > 1;
@@ -68,6 +63,8 @@ bool may_fit(const OverMemory& over_memory, const Candidate& more) {
          over_memory.need.capacity;
 }
 
+struct SearchStage;
+
 class PlanSearch {
  public:
   PlanSearch(const PlanRequest& request, const PlanSearchOptions& options)
@@ -78,51 +75,36 @@ class PlanSearch {
                      : UpdateSavedByZero(request.graph, request.cluster.type(0).cost)),
         evaluation_(options.evaluation) {}
 
-  PlanSearchResult result() {
+  PlanSearchResult result();
+
+  // ---- what the stages do: each adds candidates to the result ----
+
+  void add_given() {
     const PlanConstraints& constraints = options_.constraints;
     if (constraints.mesh)  // refuses marks that contradict each other
       constraints_of_marks(request_.graph, constraints.mesh, constraints.marks);
     std::vector<Candidate> candidates{one_device(constraints)};
     std::ranges::copy(options_.compared, std::back_inserter(candidates));
     add(std::move(candidates));
-    // The searches may take all of a limited time.
-    if (evaluation_.stop && options_.tries_presets)
-      add(preset_grid(request_, constraints, kFirstPresets).candidates);
-    for (const CandidateSource& source : options_.sources) {
-      if (has_ended())
-        ++result_.not_tried;
-      else
-        add(source(request_, constraints, std::as_const(result_)));
-    }
-    if (options_.tries_presets) add_presets();
-    add_results_of_fewer();
-    widen_prefetch();
-    // Of a large program each trial takes seconds.
-    const bool is_large = max_presets() < options_.max_presets;
-    if (!are_many() && (!is_large || options_.local_search_trials > 0))
-      keep(with_recompute_limits(request_, constraints, result_, options_.evaluation,
-                                 options_.excludes),
-           result_, constraints);
-    if (!result_.best && !options_.sources.empty() && !are_many()) add_nearer();
-    if (options_.offloads && !result_.best && !are_many())
-      for (auto& list : with_offloaded_states(request_, constraints, result_))
-        if (!result_.best) add(std::move(list));
-    if (!are_many() || options_.local_search_trials > 0) local_search();
-    widen_prefetch();
-    std::ranges::stable_sort(result_.excluded, {}, &ExcludedCandidate::bound);
-    return std::move(result_);
   }
 
- private:
+  void add_first_presets() {
+    add(preset_grid(request_, options_.constraints, kSearchPolicy.first_presets).candidates);
+  }
+
   /// Is the time over? What has begun goes on.
   bool has_ended() const { return evaluation_.stop && evaluation_.stop(); }
 
-  bool are_many() const { return options_.constraints.ranks > kManyRanks; }
+  bool are_many() const { return options_.constraints.ranks > kSearchPolicy.many_ranks; }
+  bool is_limited() const { return static_cast<bool>(evaluation_.stop); }
+  bool has_best() const { return result_.best.has_value(); }
+  bool has_presets() const { return has_presets_; }
+  const PlanRequest& request() const { return request_; }
+  const PlanSearchOptions& options() const { return options_; }
 
   /// The result of the searches on each smaller number of ranks that may have a faster plan. Their
   /// presets are among all presets.
   void add_results_of_fewer() {
-    if (!options_.sources_of_fewer || are_many()) return;
     for (const int ranks : rank_counts(options_.constraints)) {
       if (ranks == options_.constraints.ranks || !may_be_faster(ranks)) continue;
       if (has_ended()) {
@@ -146,11 +128,9 @@ class PlanSearch {
   /// the memory that there is and what that one needs, so that the best plan says how much is
   /// missing.
   void add_nearer() {
-    constexpr int kTrials = 3;
-    constexpr double kClose = 1.02;  // closer than that nothing is wanted
     if (request_.cluster.description().types.size() > 1) return;
     Bytes too_little{0};  // no placements were found for it
-    for (int trial = 0; trial < kTrials && !has_ended(); ++trial) {
+    for (int trial = 0; trial < kSearchPolicy.nearer_trials && !has_ended(); ++trial) {
       const auto nearest =
           std::ranges::find_if(result_.candidates, [&](const EvaluatedCandidate& known) {
             return obeys(known.candidate, options_.constraints);
@@ -160,12 +140,12 @@ class PlanSearch {
       too_little = std::max(too_little, need.capacity);
       const Bytes middle((too_little.value() + need.all().value()) / 2);
       if (static_cast<double>(need.all().value()) <
-          kClose * static_cast<double>(too_little.value()))
+          kSearchPolicy.close_enough * static_cast<double>(too_little.value()))
         return;
       const Cluster larger = with_memory(request_.cluster, middle);
       PlanRequest request{request_.graph, larger};
       request.prefetches = request_.prefetches;
-      add(placement_searches().front()(request, options_.constraints, {}));
+      add(placement_searches().front().find(request, options_.constraints, {}));
       if (result_.candidates.front().fullest.memory.all() >= need.all()) too_little = middle;
     }
   }
@@ -182,14 +162,15 @@ class PlanSearch {
 
   /// Of large programs fewer are compiled.
   int64_t max_presets() const {
-    if (are_many()) return std::min(kPresetsOfManyRanks, options_.max_presets);
+    if (are_many()) return std::min(kSearchPolicy.presets_of_many, options_.max_presets);
     const int64_t ops = std::max<int64_t>(std::ssize(request_.graph.ops()), 1);
     return std::clamp<int64_t>(options_.max_preset_ops / ops,
-                               std::min(kMinPresets, options_.max_presets), options_.max_presets);
+                               std::min(kSearchPolicy.min_presets, options_.max_presets),
+                               options_.max_presets);
   }
 
   void add(std::vector<Candidate> candidates) {
-    const int64_t round = are_many() ? 1 : kRound;
+    const int64_t round = are_many() ? 1 : kSearchPolicy.round;
     for (int64_t first = 0; first < std::ssize(candidates); first += round) {
       const auto begin = std::make_move_iterator(candidates.begin() + first);
       add_round({begin, begin + std::min(round, std::ssize(candidates) - first)});
@@ -205,29 +186,31 @@ class PlanSearch {
     keep(evaluate(request_, std::move(candidates), evaluation_), result_, options_.constraints);
   }
 
-  void add_presets() {
-    // Of many ranks the search for pipelines has priced all degrees that presets have: these are
-    // tried when it finds nothing.
+  /// Of many ranks the search for pipelines has priced all degrees that presets have: these are
+  /// tried when it finds nothing.
+  bool wants_presets() const {
     const auto is_pipeline_of_many = [](const auto& each) { return each.ranks() > 1; };
-    if (are_many() && std::ranges::any_of(result_.candidates, is_pipeline_of_many)) return;
+    return options_.tries_presets &&
+           !(are_many() && std::ranges::any_of(result_.candidates, is_pipeline_of_many));
+  }
+
+  void add_preset_grid() {
+    has_presets_ = true;
     PresetGrid grid = preset_grid(request_, options_.constraints, max_presets());
     result_.left_out = grid.left_out;
     std::ranges::move(grid.unusable, std::back_inserter(result_.unusable));
     // Of the least estimate; what is excluded does not count here, so that it changes no answer.
     const auto pipeline = std::ranges::find_if(grid.candidates, is_pipeline);
-    std::vector<Candidate> fewer;
     if (pipeline != grid.candidates.end())
-      fewer = with_fewer_micro_batches(request_, options_.constraints, *pipeline);
+      with_fewer_ = with_fewer_micro_batches(request_, options_.constraints, *pipeline);
     add(std::move(grid.candidates));
-    const std::vector<OverMemory> presets = over_memory_presets();
-    add_micro_batches(presets, true);
-    add_micro_batches_of_fastest();
-    add_variants();  // of those with micro-batches, too
-    add_variants_of_fastest();
-    add(std::move(fewer));
-    const bool none_has_room = std::ranges::none_of(presets, &OverMemory::has_room);
-    if (!result_.best && none_has_room)
-      add_micro_batches(presets, false);  // for the one that lacks least
+    over_memory_ = over_memory_presets();
+  }
+
+  /// For the preset that lacks least, where no variables fit.
+  bool wants_presets_without_room() const {
+    return !result_.best && has_presets_ &&
+           std::ranges::none_of(over_memory_, &OverMemory::has_room);
   }
 
   /// Those of the least bound first, which zero may make faster than the best candidate.
@@ -246,9 +229,9 @@ class PlanSearch {
   }
 
   ///   has_room  of the presets for which it is so
-  void add_micro_batches(const std::vector<OverMemory>& presets, bool has_room) {
+  void add_micro_batches(bool has_room) {
     int64_t left = max_presets();
-    for (const OverMemory& over_memory : presets) {
+    for (const OverMemory& over_memory : over_memory_) {
       if (over_memory.has_room != has_room || (result_.best && over_memory.step >= best().step()))
         continue;
       std::vector<Candidate> candidates =
@@ -270,8 +253,6 @@ class PlanSearch {
   /// On cores, the tensors of a micro-batch may fit in caches where those of the batch do not: 2
   /// and 4 for the fastest preset on one mesh.
   void add_micro_batches_of_fastest() {
-    constexpr size_t kCounts = 2;
-    if (request_.prefetches_exchanges()) return;
     const auto fastest =
         std::ranges::find_if(result_.candidates, [&](const EvaluatedCandidate& known) {
           return known.candidate.source == Candidate::Source::kPreset && known.fits() &&
@@ -280,17 +261,18 @@ class PlanSearch {
     if (fastest == result_.candidates.end()) return;
     std::vector<Candidate> candidates =
         with_micro_batches(request_, options_.constraints, {fastest->candidate});
-    candidates.resize(std::min(candidates.size(), kCounts));
+    candidates.resize(std::min(candidates.size(), kSearchPolicy.cached_counts));
     add(std::move(candidates));
   }
 
   /// One preset on one mesh, with more and more micro-batches. More of them have more launches and
   /// exchanges, and hide no bubble, so none is tried after the first ones that fit.
   void add_while_none_fits(std::vector<Candidate> candidates) {
-    constexpr int64_t kAtOnce = 2;
-    for (int64_t first = 0; first < std::ssize(candidates); first += kAtOnce) {
+    for (int64_t first = 0; first < std::ssize(candidates);
+         first += kSearchPolicy.micro_batches_at_once) {
       const auto begin = candidates.begin() + first;
-      const auto end = begin + std::min(kAtOnce, std::ssize(candidates) - first);
+      const auto end =
+          begin + std::min(kSearchPolicy.micro_batches_at_once, std::ssize(candidates) - first);
       std::set<std::string> names;
       for (auto each = begin; each != end; ++each) names.insert(each->name);
       add_round({std::make_move_iterator(begin), std::make_move_iterator(end)});
@@ -315,7 +297,7 @@ class PlanSearch {
                  over_memory.preset.plan.micro_batches});
     for (int64_t left = max_presets(); left > 0;) {
       const auto limit = result_.best ? std::optional(best().step()) : std::nullopt;
-      const std::vector<std::string> names = saved.take(std::min(left, kRound), limit);
+      const std::vector<std::string> names = saved.take(std::min(left, kSearchPolicy.round), limit);
       if (names.empty()) break;
       left -= std::ssize(names);
       add_round(presets_of(names));
@@ -357,7 +339,7 @@ class PlanSearch {
     if (fastest == result_.candidates.end()) return;
     const bool binds = !over_memory_presets().empty();
     const double update = updates_.seconds(fastest->candidate).value() / fastest->step().value();
-    if (!binds && std::max(exposed_share(*fastest), update) <= kExposed) return;
+    if (!binds && std::max(exposed_share(*fastest), update) <= kSearchPolicy.exposed_share) return;
     std::vector<Candidate> savings =
         memory_saving_variants(request_, options_.constraints, Candidate(fastest->candidate));
     if (!binds)
@@ -367,13 +349,31 @@ class PlanSearch {
     add(std::move(savings));
   }
 
+  /// Of a large program each trial takes seconds.
+  bool tries_recompute_limits() const {
+    const bool is_large = max_presets() < options_.max_presets;
+    return !are_many() && (!is_large || options_.local_search_trials > 0);
+  }
+  void add_recompute_limits() {
+    keep(with_recompute_limits(request_, options_.constraints, result_, options_.evaluation,
+                               options_.excludes),
+         result_, options_.constraints);
+  }
+
+  void add_offloaded() {
+    for (auto& list : with_offloaded_states(request_, options_.constraints, result_))
+      if (!result_.best) add(std::move(list));
+  }
+
+  void add_fewer_micro_batches() { add(std::move(with_fewer_)); }
+
   void local_search() {
-    if (!result_.best) return;
     if (is_pipeline(best().candidate)) search_around_presets();
     int64_t left = options_.local_search_trials - result_.local_search_trials;
-    if (is_pipeline(best().candidate)) left = std::max(left, kPipelineChanges);
+    if (is_pipeline(best().candidate)) left = std::max(left, kSearchPolicy.pipeline_changes);
     for (bool is_faster = true; is_faster && left > 0;) {
-      const int64_t count = std::min(left, std::max(kPipelineChanges, (left + 1) / 2));
+      const int64_t count =
+          std::min(left, std::max(kSearchPolicy.pipeline_changes, (left + 1) / 2));
       std::vector<Candidate> changes = neighbour_plans(
           request_, with_ranks(options_.constraints, best().ranks()), best().candidate, count);
       left -= count;
@@ -393,15 +393,18 @@ class PlanSearch {
     const Candidate fastest = preset->candidate;  // further ones move the candidates
     add(with_two_stages_a_mesh(request_, options_.constraints, fastest));
     if (best().candidate.name != fastest.name)  // else its changes follow
-      take_fastest(neighbour_plans(request_, options_.constraints, fastest, kPipelineChanges));
+      take_fastest(
+          neighbour_plans(request_, options_.constraints, fastest, kSearchPolicy.pipeline_changes));
   }
 
   /// Where exchanges of the best plan are exposed and some of its gathers of parameters are larger
   /// than the window of its prefetches.
+  bool may_widen_prefetch() const {
+    return result_.best && !best().candidate.estimate && request_.prefetches_exchanges() &&
+           widened_ != best().candidate.name;
+  }
   void widen_prefetch() {
-    if (!result_.best || best().candidate.estimate || !request_.prefetches_exchanges()) return;
-    if (std::exchange(widened_, best().candidate.name) == best().candidate.name) return;
-    if (exposed_share(best()) > kExposed)
+    if (exposed_share(best()) > kSearchPolicy.exposed_share)
       take_fastest(with_wider_prefetch(options_.constraints, Candidate(best().candidate),
                                        best().traffic.largest_of_variables));
     widened_ = best().candidate.name;
@@ -426,13 +429,126 @@ class PlanSearch {
 
   const EvaluatedCandidate& best() const { return result_.candidates[*result_.best]; }
 
+ private:
+  void run(const SearchStage& stage);
+  void run(const CandidateSource& source);
+  /// Reports what `run` did.
+  template <class Run>
+  void report(std::string name, std::string explanation, bool is_wanted, const Run& run);
+
   const PlanRequest& request_;
   const PlanSearchOptions& options_;
   const UpdateSavedByZero updates_;
   EvaluationOptions evaluation_;  // with the limit of the next round
   std::string widened_;           // the plan for which larger prefetches were tried last
+  bool has_presets_ = false;
+  std::vector<OverMemory> over_memory_;  // presets of the grid
+  std::vector<Candidate> with_fewer_;    // micro-batches: of the pipeline of least estimate
   PlanSearchResult result_;
 };
+
+/// A stage is run where its condition holds.
+struct SearchStage {
+  std::string_view name, explanation;
+  bool (*when)(const PlanSearch& search);
+  void (*run)(PlanSearch& search);
+};
+
+bool always(const PlanSearch&) {
+  return true;
+}
+bool has_presets(const PlanSearch& s) {
+  return s.has_presets();
+}
+
+constexpr SearchStage kBeforeSources[] = {
+    {"given", "one device, and the plans that are compared", always,
+     [](PlanSearch& s) { s.add_given(); }},
+    {"first presets", "where the time is limited: the searches may take all of it",
+     [](const PlanSearch& s) { return s.is_limited() && s.options().tries_presets; },
+     [](PlanSearch& s) { s.add_first_presets(); }},
+};
+
+// Then PlanSearchOptions::sources.
+
+constexpr SearchStage kAfterSources[] = {
+    {"presets", "the grid of degrees; on more than 64 ranks where the searches found nothing",
+     [](const PlanSearch& s) { return s.wants_presets(); },
+     [](PlanSearch& s) { s.add_preset_grid(); }},
+    {"more micro-batches", "of presets that do not fit and may be faster than the best plan",
+     has_presets, [](PlanSearch& s) { s.add_micro_batches(true); }},
+    {"micro-batches in caches", "2 and 4 for the fastest preset on one mesh, on cores",
+     [](const PlanSearch& s) { return s.has_presets() && !s.request().prefetches_exchanges(); },
+     [](PlanSearch& s) { s.add_micro_batches_of_fastest(); }},
+    {"memory-saving presets", "zero and recompute for presets that do not fit", has_presets,
+     [](PlanSearch& s) { s.add_variants(); }},
+    {"zero", "of the fastest preset, where exchanges are exposed or the update takes long",
+     has_presets, [](PlanSearch& s) { s.add_variants_of_fastest(); }},
+    {"fewer micro-batches", "of the pipeline of the presets that has the least estimate",
+     has_presets, [](PlanSearch& s) { s.add_fewer_micro_batches(); }},
+    {"nearest presets", "more micro-batches where the variables of no preset fit",
+     [](const PlanSearch& s) { return s.wants_presets_without_room(); },
+     [](PlanSearch& s) { s.add_micro_batches(false); }},
+    {"fewer ranks", "the searches on smaller numbers of ranks that may be faster",
+     [](const PlanSearch& s) { return s.options().sources_of_fewer && !s.are_many(); },
+     [](PlanSearch& s) { s.add_results_of_fewer(); }},
+    {"prefetch", "wider windows where gathers of the best plan are exposed",
+     [](const PlanSearch& s) { return s.may_widen_prefetch(); },
+     [](PlanSearch& s) { s.widen_prefetch(); }},
+    {"recompute limits", "recompute of single ops; of large programs with --local-search alone",
+     [](const PlanSearch& s) { return s.tries_recompute_limits(); },
+     [](PlanSearch& s) { s.add_recompute_limits(); }},
+    {"nearest placements", "where nothing fits: placements that lack less memory",
+     [](const PlanSearch& s) {
+       return !s.has_best() && !s.options().sources.empty() && !s.are_many();
+     },
+     [](PlanSearch& s) { s.add_nearer(); }},
+    {"offload", "where nothing fits, on cores: the state of the optimizer in a file",
+     [](const PlanSearch& s) { return s.options().offloads && !s.has_best() && !s.are_many(); },
+     [](PlanSearch& s) { s.add_offloaded(); }},
+    {"local search", "neighbours of the best plan, each with one change",
+     [](const PlanSearch& s) {
+       return s.has_best() && (!s.are_many() || s.options().local_search_trials > 0);
+     },
+     [](PlanSearch& s) { s.local_search(); }},
+    {"prefetch", "the same for the plan of the local search",
+     [](const PlanSearch& s) { return s.may_widen_prefetch(); },
+     [](PlanSearch& s) { s.widen_prefetch(); }},
+};
+
+template <class Run>
+void PlanSearch::report(std::string name, std::string explanation, bool is_wanted, const Run& run) {
+  SearchStageReport stage{.name = std::move(name), .explanation = std::move(explanation)};
+  const auto count = [&] { return std::ssize(result_.candidates) + std::ssize(result_.excluded); };
+  const int64_t before = count();
+  stage.has_run = is_wanted;
+  const Stopwatch watch;
+  if (is_wanted) run();
+  stage.time = watch.elapsed();
+  stage.evaluated = count() - before;
+  if (result_.best) stage.best = best().step();
+  result_.stages.push_back(std::move(stage));
+}
+
+void PlanSearch::run(const SearchStage& stage) {
+  report(std::string(stage.name), std::string(stage.explanation), stage.when(*this),
+         [&] { stage.run(*this); });
+}
+
+void PlanSearch::run(const CandidateSource& source) {
+  const bool is_late = has_ended();
+  if (is_late) ++result_.not_tried;
+  report(source.name, source.explanation, !is_late,
+         [&] { add(source.find(request_, options_.constraints, std::as_const(result_))); });
+}
+
+PlanSearchResult PlanSearch::result() {
+  for (const SearchStage& stage : kBeforeSources) run(stage);
+  for (const CandidateSource& source : options_.sources) run(source);
+  for (const SearchStage& stage : kAfterSources) run(stage);
+  std::ranges::stable_sort(result_.excluded, {}, &ExcludedCandidate::bound);
+  return std::move(result_);
+}
 
 }  // namespace
 

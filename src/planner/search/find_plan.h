@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "planner/search/internal/candidates/candidate.h"
@@ -12,8 +13,13 @@
 namespace tessera {
 
 /// Makes further candidates, and may start from those of `known`, its best one first.
-using CandidateSource = std::function<std::vector<Candidate>(
-    const PlanRequest& request, const PlanConstraints& constraints, const PlanSearchResult& known)>;
+struct CandidateSource {
+  std::string name, explanation;  // of its stage
+  std::function<std::vector<Candidate>(const PlanRequest& request,
+                                       const PlanConstraints& constraints,
+                                       const PlanSearchResult& known)>
+      find;
+};
 
 /// The search for placements (planner/search/sources/placement_source.h), then again with less
 /// memory where it did not fit, at most three times.
@@ -21,9 +27,6 @@ std::vector<CandidateSource> placement_searches();
 
 /// The placement searches, then the search for pipelines (planner/search/sources/stage_source.h).
 std::vector<CandidateSource> all_searches();
-inline constexpr int64_t kMinPresets = 8;
-/// Presets that are tried on more than kManyRanks ranks.
-inline constexpr int64_t kPresetsOfManyRanks = 2;
 
 struct PlanSearchOptions {
   PlanConstraints constraints;
@@ -34,7 +37,8 @@ struct PlanSearchOptions {
   /// presets alone.
   std::function<std::vector<CandidateSource>()> sources_of_fewer = {};
   int64_t max_presets = 32;
-  /// All the presets that are tried have n ops, unless these are less than kMinPresets.
+  /// All the presets that are tried have n ops, unless these are less than
+  /// SearchPolicy::min_presets.
   int64_t max_preset_ops = 200'000;
   bool tries_presets = true;
   /// Where nothing fits, and the devices are cores: tries the state of the optimizer in a file.
@@ -42,27 +46,20 @@ struct PlanSearchOptions {
   /// Leaves out candidates whose kernels alone take longer than the step of one that fits.
   bool excludes = true;
   EvaluationOptions evaluation = {};
-  /// Neighbours of the best candidate that are tried at most; of a pipeline kPipelineChanges
-  /// are tried in any case.
+  /// Neighbours of the best candidate that are tried at most; of a pipeline
+  /// SearchPolicy::pipeline_changes are tried in any case.
   int64_t local_search_trials = 0;
 };
 
-/// Evaluates one device and `compared`; where there is a `stop`, the first presets; then the
-/// candidates of the sources; then the grid of presets; then more micro-batches for the presets
-/// that do not fit and are faster than the best candidate, and fewer for the pipeline of the grid
-/// that has the least estimate. Of candidates that follow each other, kRound are evaluated at once;
-/// those whose bound is above the best step before them are excluded.
-///
-/// Finally neighbours of the best candidate are tried
-/// (planner/search/internal/sources/neighbour_plans.h): half of the trials, and while one of these
-/// is faster, changes of the fastest of them. Only those that become the best one are among the
-/// candidates.
+/// Runs the stages of the search in their order, each where its condition holds; find_plan.cpp has
+/// them as a table, and the result reports them. Of candidates that follow each other,
+/// SearchPolicy::round are evaluated at once; those whose bound is above the best step before them
+/// are excluded.
 ///
 ///   requires  the ranks are at most the devices of the cluster, unless these are cores
 ///   ensures   without `stop` the same inputs give the same result; `excludes` does not change the
 ///             best one; no source is asked after `stop` has returned true
 ///   throws    UserError as evaluate, and for marks that contradict each other
-inline constexpr int64_t kRound = 4;
 PlanSearchResult find_plan(const PlanRequest& request, const PlanSearchOptions& options);
 
 }  // namespace tessera

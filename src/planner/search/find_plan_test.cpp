@@ -10,6 +10,7 @@
 #include "compiler/plan/preset.h"
 #include "ir/models/family.h"
 #include "ir/models/graphs.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/presets.h"
 #include "planner/search/testing/results.h"
 
@@ -62,16 +63,40 @@ TEST(FindPlan, NoCandidateThatObeysIsFasterThanTheBestPlan) {
   }
 }
 
+TEST(FindPlan, ReportsEachStageAndTheBestStepAfterIt) {
+  const Graph graph = find_plan_small_gpt();
+  const Cluster cluster = cores();
+  PlanSearchOptions options{.constraints = constraints_of(2, false)};
+  options.sources = {
+      {"own source", "a test", [](const auto&...) { return std::vector<Candidate>(); }}};
+  const PlanSearchResult result = find_plan({graph, cluster}, options);
+  const auto stage = [&](std::string_view name) {
+    const auto found = std::ranges::find(result.stages, name, &SearchStageReport::name);
+    EXPECT_NE(found, result.stages.end()) << name;
+    return *found;
+  };
+  EXPECT_EQ(result.stages.front().name, "given");
+  EXPECT_EQ(stage("given").evaluated, 1);
+  EXPECT_FALSE(stage("first presets").has_run);  // the time is not limited
+  EXPECT_TRUE(stage("own source").has_run);
+  EXPECT_EQ(stage("own source").evaluated, 0);
+  EXPECT_GT(stage("presets").evaluated, 0);
+  EXPECT_EQ(stage("given").best, std::nullopt);  // one device, of two
+  EXPECT_TRUE(stage("presets").best.has_value());
+  EXPECT_FALSE(stage("nearest placements").has_run);  // a plan fits
+  EXPECT_EQ(result.stages.back().best, result.candidates[*result.best].step());
+}
+
 // A search may take longer than there is time.
 TEST(FindPlan, UnderALimitOfTimePresetsAreTriedBeforeTheSearches) {
   const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores();
   bool is_over = false;
   PlanSearchOptions options{.constraints = constraints_of(4, false)};
-  options.sources = {[&](const auto&, const auto&, const auto&) {
-    is_over = true;
-    return std::vector<Candidate>();
-  }};
+  options.sources = {{"test", "", [&](const auto&, const auto&, const auto&) {
+                        is_over = true;
+                        return std::vector<Candidate>();
+                      }}};
   options.evaluation.stop = [&] { return is_over; };
   const PlanSearchResult result = result_for(graph, cluster, options);
   EXPECT_THAT(names_of(result), testing::IsSupersetOf({"one device", "dp=4", "tp=4"}));
@@ -185,7 +210,7 @@ TEST(FindPlan, OfLargeProgramsFewerPresetsAreTried) {
                      result.left_out);
   };
   const auto [all, beyond] = presets();
-  ASSERT_GT(all, kMinPresets);
+  ASSERT_GT(all, kSearchPolicy.min_presets);
   options.max_preset_ops = 1;
   const auto [some, left_out] = presets();
   EXPECT_LT(some, all);
@@ -460,12 +485,13 @@ TEST(FindPlan, ASourceSeesTheIncumbentsAndAddsCandidates) {
   options.compared = {
       {Candidate::Source::kCompared, "mine.json", preset_plan(parse_preset("dp=4"), graph)}};
   std::string seen;
-  options.sources = {[&](const PlanRequest& request, const PlanConstraints&,
-                         const PlanSearchResult& known) -> std::vector<Candidate> {
-    seen = known.candidates.at(known.best.value()).candidate.name;
-    return {{Candidate::Source::kSearch, "found",
-             preset_plan(parse_preset("dp=2,tp=2"), request.graph)}};
-  }};
+  options.sources = {{"test", "",
+                      [&](const PlanRequest& request, const PlanConstraints&,
+                          const PlanSearchResult& known) -> std::vector<Candidate> {
+                        seen = known.candidates.at(known.best.value()).candidate.name;
+                        return {{Candidate::Source::kSearch, "found",
+                                 preset_plan(parse_preset("dp=2,tp=2"), request.graph)}};
+                      }}};
   const PlanSearchResult result = result_for(graph, cluster, options);
   EXPECT_EQ(seen, "mine.json");
   ASSERT_NE(result.find(Candidate::Source::kSearch), nullptr);
@@ -523,11 +549,12 @@ TEST(FindPlan, CandidatesOfOneProgramAreOne) {
   const Cluster cluster = cores();
   PlanSearchOptions options{.constraints = constraints_of(4, false)};
   options.excludes = false;
-  options.sources = {[](const PlanRequest& request, const PlanConstraints&,
-                        const PlanSearchResult&) -> std::vector<Candidate> {
-    return {
-        {Candidate::Source::kSearch, "again", preset_plan(parse_preset("dp=4"), request.graph)}};
-  }};
+  options.sources = {{"test", "",
+                      [](const PlanRequest& request, const PlanConstraints&,
+                         const PlanSearchResult&) -> std::vector<Candidate> {
+                        return {{Candidate::Source::kSearch, "again",
+                                 preset_plan(parse_preset("dp=4"), request.graph)}};
+                      }}};
   EXPECT_THAT(names_of(result_for(graph, cluster, options)), Not(Contains("again")));
 }
 
@@ -538,11 +565,12 @@ TEST(FindPlan, AnEarlierPlanIsListedWhereItsProgramIsNew) {
     PlanSearchOptions options{.constraints = constraints_of(4, false)};
     options.excludes = false;
     options.max_presets = presets;
-    options.sources = {[&](const PlanRequest& request, const PlanConstraints&,
-                           const PlanSearchResult&) -> std::vector<Candidate> {
-      return {{Candidate::Source::kCached, "earlier",
-               preset_plan(parse_preset(preset), request.graph)}};
-    }};
+    options.sources = {{"test", "",
+                        [&](const PlanRequest& request, const PlanConstraints&,
+                            const PlanSearchResult&) -> std::vector<Candidate> {
+                          return {{Candidate::Source::kCached, "earlier",
+                                   preset_plan(parse_preset(preset), request.graph)}};
+                        }}};
     return names_of(result_for(graph, cluster, options));
   };
   EXPECT_THAT(with_earlier("dp=2,tp=2", 1), Contains("earlier")) << "the grid is dp=4 and tp=4";
@@ -567,10 +595,11 @@ TEST(FindPlan, NoSearchBeginsWhenTheTimeIsOver) {
   for (bool is_over : {false, true}) {
     int searches = 0;
     PlanSearchOptions options{.constraints = constraints_of(4, false)};
-    options.sources = {[&](const PlanRequest&, const PlanConstraints&, const PlanSearchResult&) {
-      ++searches;
-      return std::vector<Candidate>();
-    }};
+    options.sources = {
+        {"test", "", [&](const PlanRequest&, const PlanConstraints&, const PlanSearchResult&) {
+           ++searches;
+           return std::vector<Candidate>();
+         }}};
     options.tries_presets = false;
     options.evaluation.stop = [&] { return is_over; };
     const PlanSearchResult result = result_for(graph, cluster, options);

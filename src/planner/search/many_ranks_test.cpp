@@ -1,4 +1,4 @@
-// Plan searches on more than kManyRanks ranks.
+// Plan searches on more than SearchPolicy::many_ranks ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -98,8 +98,9 @@ TEST(ManyRanks, GetAPlanThatFits) {
   request.graph_of_rows = many_ranks_gpt_of;
   const auto source = std::make_shared<StageSource>();
   const PlanSearchResult result = find_plan(
-      request, {.constraints = constraints_of(kRanks, false, "pp=4,tp=8,micro_batches=128"),
-                .sources = {[source](const auto&... known) { return (*source)(known...); }}});
+      request,
+      {.constraints = constraints_of(kRanks, false, "pp=4,tp=8,micro_batches=128"),
+       .sources = {{"", "", [source](const auto&... known) { return (*source)(known...); }}}});
   ASSERT_TRUE(result.best);
   const EvaluatedCandidate& best = result.candidates[*result.best];
   EXPECT_EQ(best.ranks(), kRanks);

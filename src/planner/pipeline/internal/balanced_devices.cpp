@@ -5,10 +5,11 @@
 #include <limits>
 #include <utility>
 
+#include "planner/placement/search_policy.h"
+
 namespace tessera {
 namespace {
 
-constexpr int kBisections = 24;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double all_seconds(const SplitStages& stages) {
@@ -164,7 +165,7 @@ std::vector<int> shortest_device_in_v(const SplitStages& stages) {
   const VProgram program(stages);
   double smallest = 0, largest = all_seconds(stages);
   std::vector<int> ends = program.within(largest);
-  for (int i = 0; i < kBisections && !ends.empty(); ++i) {
+  for (int i = 0; i < kSearchPolicy.bisections && !ends.empty(); ++i) {
     const double limit = (smallest + largest) / 2;
     std::vector<int> found = program.within(limit);
     (found.empty() ? smallest : largest) = limit;

@@ -7,13 +7,12 @@
 #include <optional>
 #include <unordered_map>
 
+#include "planner/placement/search_policy.h"
+
 namespace tessera {
 namespace {
 
 using PlacementIndex = ReshardPrices::PlacementIndex;
-
-/// Choices of the ops so far are at most this many times those of the whole op cluster.
-constexpr int kOpenChoices = 4;
 
 DistAttr without_windows(DistAttr attr) {
   for (DimSharding& dim : attr.dims) dim.windows.clear();
@@ -42,7 +41,7 @@ class Composition {
       for (int i = 0; i < std::ssize(open_); ++i) extend(i, placed, longer);
       is_placed_[op] = true;
       keep_best(op, longer);
-      keep_fastest(longer, count + 1 == ops_.size() ? limit_ : kOpenChoices * limit_);
+      keep_fastest(longer, count + 1 == ops_.size() ? limit_ : kSearchPolicy.open_choices * limit_);
       std::vector<OpClusterStrategy> next;
       for (const Longer& one : longer) {
         next.push_back({open_[one.begin].of_op, one.seconds, one.bytes});

@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "base/threads/on_all_cores.h"
 #include "planner/placement/placement_search.h"
+#include "planner/placement/search_policy.h"
 #include "planner/placement/shared_decisions.h"
 #include "planner/placement/strategies.h"
 #include "planner/search/internal/sources/fixed_degrees.h"
@@ -17,9 +18,6 @@
 
 namespace tessera {
 namespace {
-
-/// Of each of the searches, in millions of entries of tables: there are many.
-constexpr int64_t kWork = 40;
 
 /// An op, or a value that no op makes.
 struct Target {
@@ -77,7 +75,7 @@ class ChoicePricing {
     options_.problem.constraints = constraints_on(open_.graph, mesh_, constraints);
     options_.problem.devices = devices_of(request, *mesh_);
     options_.memory_limit = memory_of(request, *mesh_);
-    options_.work = kWork;
+    options_.work = kSearchPolicy.work_of_choice;
     cost_ = cost_of(identity_mapping(request.cluster, mesh_->size()), std::vector{mesh_});
   }
 
@@ -177,7 +175,8 @@ class ChoicePricing {
     std::stable_sort(choices.begin() + 1, choices.end(), [](const Choice& a, const Choice& b) {
       return a.priced.kernel < b.priced.kernel;
     });
-    prices.not_priced = std::max<int64_t>(0, std::ssize(choices) - 1 - kPricedChoices);
+    prices.not_priced =
+        std::max<int64_t>(0, std::ssize(choices) - 1 - kSearchPolicy.priced_choices);
     choices.resize(choices.size() - prices.not_priced);
   }
 

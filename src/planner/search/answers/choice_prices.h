@@ -26,10 +26,10 @@ struct ChoicePrices {
   int64_t identical =
       1;  // ops or values of repeated layers, itself included, that are placed alike
   PricedChoice chosen;
-  std::vector<PricedChoice> others;     // in ascending order of their times, then those without one
-  int64_t not_priced = 0;               // others with dearer kernels, beyond kPricedChoices
-  Seconds best{0};                      // of a step when nothing is fixed, within the memory
-  bool is_fixed = false;                // a mark or a fixed degree is on it
+  std::vector<PricedChoice> others;  // in ascending order of their times, then those without one
+  int64_t not_priced = 0;  // others with dearer kernels, beyond SearchPolicy::priced_choices
+  Seconds best{0};         // of a step when nothing is fixed, within the memory
+  bool is_fixed = false;   // a mark or a fixed degree is on it
   std::optional<Seconds> unfixed = {};  // best without that mark or degree; of is_fixed
   /// Of a step with any memory, and the placement that the op or value then has.
   Seconds with_any_memory{0};
@@ -37,7 +37,6 @@ struct ChoicePrices {
 
   bool memory_binds() const { return with_any_memory < best; }
 };
-inline constexpr int64_t kPricedChoices = 24;
 
 /// Solves the problem of the search on the mesh of the plan with the op or value fixed to each of
 /// its placements in turn. Nothing is hidden behind kernels in these times, and the strategies are
@@ -48,7 +47,7 @@ inline constexpr int64_t kPricedChoices = 24;
 ///   requires  the plan obeys the constraints
 ///   returns   nullopt when the plan has several meshes or micro-batches, which are not searched,
 ///             or when the graph has no such op, input or variable
-///   time      that of up to kPricedChoices + 4 searches
+///   time      that of up to SearchPolicy::priced_choices + 4 searches
 std::optional<ChoicePrices> choice_prices(const PlanRequest& request,
                                           const PlanConstraints& constraints, const Plan& plan,
                                           const std::string& name);

@@ -5,23 +5,21 @@
 #include <utility>
 
 #include "planner/pipeline/device_runs.h"
+#include "planner/placement/search_policy.h"
 
 namespace tessera {
-namespace {
-
-constexpr int kDivisors = 2;
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Candidate> presets_on_fewer_ranks(const PlanRequest& request,
                                               const PlanConstraints& constraints,
                                               const PlanSearchResult&) {
   std::vector<Candidate> candidates;
-  if (constraints.ranks > kManyRanks || constraints.may_use_fewer || constraints.mesh ||
-      !constraints.degrees.empty())
+  if (constraints.ranks > kSearchPolicy.many_ranks || constraints.may_use_fewer ||
+      constraints.mesh || !constraints.degrees.empty())
     return candidates;
   int tried = 0;
-  for (int ranks = constraints.ranks / 2; ranks > 1 && tried < kDivisors; --ranks) {
+  for (int ranks = constraints.ranks / 2; ranks > 1 && tried < kSearchPolicy.fewer_divisors;
+       --ranks) {
     if (constraints.ranks % ranks != 0) continue;
     PlanConstraints fewer = constraints;
     fewer.ranks = ranks;

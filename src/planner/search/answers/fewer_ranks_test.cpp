@@ -44,7 +44,7 @@ TEST(FewerRanks, AreNeverTheBestPlan) {
   slow.machines.front().levels.front().level.link = {Seconds(0.1), 1e6};
   const Cluster cluster(slow);
   PlanSearchOptions options{.constraints = constraints_of(4, false)};
-  options.sources = {presets_on_fewer_ranks};
+  options.sources = {{"", "", presets_on_fewer_ranks}};
   const PlanSearchResult result = find_plan({graph, cluster}, options);
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.candidates[*result.best].ranks(), 4);

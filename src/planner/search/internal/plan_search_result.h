@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "planner/search/internal/candidates/candidate.h"
@@ -24,6 +25,15 @@ struct MeasuredChoice {
   }
 };
 
+/// A stage of a plan search (planner/search/find_plan.h).
+struct SearchStageReport {
+  std::string name, explanation;
+  bool has_run = false;              // false: its condition did not hold, or the time was over
+  Seconds time{0};                   // of this machine
+  int64_t evaluated = 0;             // candidates that it added: simulated or excluded
+  std::optional<Seconds> best = {};  // the step of the best candidate after it
+};
+
 struct PlanSearchResult {
   /// Those that fit come first, in ascending order of their steps; then those that do not fit, in
   /// ascending order of the bytes that are missing. Candidates of one program are one, except for
@@ -39,6 +49,7 @@ struct PlanSearchResult {
   /// fastest one.
   std::optional<size_t> best;
   std::optional<MeasuredChoice> measured = {};
+  std::vector<SearchStageReport> stages = {};  // in their order
 
   const EvaluatedCandidate* find(Candidate::Source source) const;  // nullptr: none
 };

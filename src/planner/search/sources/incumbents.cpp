@@ -10,15 +10,13 @@
 #include "base/text/text.h"
 #include "compiler/plan/preset.h"
 #include "ir/precision/precision.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/dim_classes.h"
 #include "planner/presets/presets.h"
 #include "planner/presets/roles.h"
 
 namespace tessera {
 namespace {
-
-/// Numbers of ranks up to which a plan may have each smaller number.
-constexpr int kFewRanks = 8;
 
 /// The degrees of a preset, in the order of its ranks: pp, dp, sp, tp.
 struct GridPoint {
@@ -267,7 +265,7 @@ std::vector<int> rank_counts(const PlanConstraints& constraints) {
   for (int ranks = constraints.ranks; ranks > 1; --ranks)
     if (ranks == constraints.ranks ||
         (constraints.may_use_fewer &&
-         (constraints.ranks <= kFewRanks || constraints.ranks % ranks == 0)))
+         (constraints.ranks <= kSearchPolicy.all_counts_ranks || constraints.ranks % ranks == 0)))
       counts.push_back(ranks);
   return counts;
 }

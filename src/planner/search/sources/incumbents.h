@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/plan/preset.h"
+#include "planner/placement/search_policy.h"
 #include "planner/search/internal/candidates/candidate.h"
 
 namespace tessera {
@@ -52,7 +53,7 @@ bool fixes_decision(const PlanConstraints& constraints, std::string_view key);
 Plan decisions_of(const PlanConstraints& constraints);
 
 /// The largest number of micro-batches that is tried.
-inline constexpr int64_t kMaxMicroBatches = kMaxWholeMicroBatches;
+inline constexpr int64_t kMaxMicroBatches = kSearchPolicy.whole_micro_batches;
 
 struct PresetGrid {
   std::vector<Candidate> candidates;

@@ -6,6 +6,7 @@
 #include "base/threads/on_all_cores.h"
 #include "compiler/plan/preset.h"
 #include "planner/pipeline/device_runs.h"
+#include "planner/placement/search_policy.h"
 #include "planner/search/internal/sources/fixed_degrees.h"
 #include "planner/search/internal/sources/part_weights.h"
 #include "planner/search/internal/sources/searched_devices.h"
@@ -16,9 +17,6 @@ namespace tessera {
 namespace {
 
 constexpr double kOverlaps[] = {0, 0.5, 1};
-
-/// The passes before the search may leave so small a part of what the backward reads.
-constexpr double kMinKept = 0.5;
 
 /// No placements need less on every rank: the variables, and of one micro-batch what the forward
 /// keeps for the backward, divided evenly.
@@ -32,7 +30,7 @@ double min_memory(const Graph& graph, int ranks) {
                             [&](OpId user) { return graph.op(user).role == Role::kBackward; }))
       kept += static_cast<double>(byte_size(value.type).value());
   }
-  return (variables + kMinKept * kept) / ranks;
+  return (variables + kSearchPolicy.kept_share * kept) / ranks;
 }
 
 /// Devices of the first machine.
@@ -173,12 +171,11 @@ std::optional<Candidate> PlacementSource::search(const Plan& plan, const std::st
 }
 
 std::vector<CandidateSource> placement_searches() {
-  constexpr int kRounds = 4;
   const auto source = std::make_shared<PlacementSource>();
-  const CandidateSource round =
-      [source](const PlanRequest& request, const PlanConstraints& constraints,
-               const PlanSearchResult& known) { return (*source)(request, constraints, known); };
-  return std::vector<CandidateSource>(kRounds, round);
+  const CandidateSource round{
+      "placements", "of each op on one mesh, then within less memory where they did not fit",
+      [source](const auto&... known) { return (*source)(known...); }};
+  return std::vector<CandidateSource>(kSearchPolicy.rounds_of_placements, round);
 }
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/placement/placement_search.h"
+#include "planner/placement/search_policy.h"
 #include "planner/search/find_plan.h"
 #include "planner/search/internal/sources/searched_placements.h"
 
@@ -38,12 +39,7 @@ namespace tessera {
 ///   threads   one caller at a time
 class PlacementSource {
  public:
-  /// Work of each search, as in PlacementSearchOptions. Where memory binds, ten times as much
-  /// makes answers better by less than what the prices of the problem miss, and takes half a minute
-  /// for a model of four layers.
-  static constexpr int64_t kWork = 40;
-
-  explicit PlacementSource(int64_t work = kWork) : work_(work) {}
+  explicit PlacementSource(int64_t work = kSearchPolicy.work) : work_(work) {}
 
   std::vector<Candidate> operator()(const PlanRequest& request, const PlanConstraints& constraints,
                                     const PlanSearchResult& known);

@@ -146,7 +146,7 @@ TEST(StageEstimates, OfTimeAreTheSimulatedStepWhateverIsComputedAgain) {
 }
 
 // These estimates stand for a simulation where tensor parallelism crosses machines, above
-// kManyRanks; here the step can be simulated.
+// SearchPolicy::many_ranks; here the step can be simulated.
 TEST(StageEstimates, OfTimeCountWhatIsComputedAgainWhereTensorParallelismCrossesMachines) {
   const Graph graph = stage_estimates_gpt(8);
   const Cluster cluster = parse_cluster_line("4x4xv100-16g;ib=100Gb");

@@ -8,13 +8,11 @@
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/stages.h"
 
 namespace tessera {
 namespace {
-
-/// Types of which every order is tried.
-constexpr size_t kMaxTypes = 4;
 
 int64_t count_of(const Cluster& cluster, const std::string& hardware) {
   int64_t count = 0;
@@ -88,7 +86,7 @@ std::vector<Deployment> stage_deployments(const Cluster& cluster,
                                           const PlanConstraints& constraints) {
   std::vector<Deployment> list{identity_mapping(cluster, constraints.ranks)};
   const std::vector<DeviceGroup> groups = cluster.groups();
-  if (constraints.hardware.empty() || groups.size() > kMaxTypes) return list;
+  if (constraints.hardware.empty() || groups.size() > kSearchPolicy.ordered_types) return list;
   std::vector<size_t> order(groups.size());
   std::iota(order.begin(), order.end(), 0);
   std::set<std::vector<DeviceId>> known{list.front().device_of_rank};

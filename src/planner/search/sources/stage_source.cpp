@@ -9,6 +9,7 @@
 #include "compiler/plan/preset.h"
 #include "planner/pipeline/pipeline_simulator.h"
 #include "planner/pipeline/stage_search.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/presets.h"
 #include "planner/search/internal/sources/stage_options.h"
 #include "planner/search/internal/sources/stage_plans.h"
@@ -17,17 +18,6 @@
 
 namespace tessera {
 namespace {
-
-/// Neighbours of the best pipeline that are compiled at a time.
-constexpr size_t kTrials = 3;
-/// Where candidates take long: two, for as long as they are faster than the one before.
-constexpr size_t kFewTrials = 2;
-/// How often it is searched with less memory, and how often neighbours are made.
-constexpr int kSearchesAgain = 3;
-constexpr int kNeighbourRounds = 2;
-/// How often pipelines with two stages on each device are made, and how many are compiled then.
-constexpr int kSplitRounds = 2;
-constexpr size_t kSplitTrials = 3;
 
 std::optional<Seconds> best_step(const PlanSearchResult& known) {
   if (!known.best) return std::nullopt;
@@ -97,19 +87,19 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
     }
   }
   if (!search_) return {};
-  if (constraints.ranks > kManyRanks) {
+  if (constraints.ranks > kSearchPolicy.many_ranks) {
     if (is_first) spare_ = std::move(choices);
     return next_spare(request, known);
   }
   if (!is_first) choices = with_less_memory(known);
-  if (!is_first && choices.empty() && neighbour_rounds_ < kNeighbourRounds) {
+  if (!is_first && choices.empty() && neighbour_rounds_ < kSearchPolicy.neighbour_rounds) {
     ++neighbour_rounds_;
     choices = neighbours(known);
     if (!fixes_decision(constraints, "schedule"))
       std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
   }
   if (!is_first && choices.empty()) choices = with_two_stages(known);
-  if (!is_first && choices.empty() && last_rounds_++ < kNeighbourRounds)
+  if (!is_first && choices.empty() && last_rounds_++ < kSearchPolicy.neighbour_rounds)
     if (const PipelineCandidate* best = best_choice(known); best && best->choice.has_two_stages())
       choices = neighbours(known);
   const std::optional<Seconds> limit = best_step(known);
@@ -146,7 +136,8 @@ std::vector<PipelineCandidate> StageSource::with_less_memory(const PlanSearchRes
     seconds = found->second.choice.seconds;
   }
   const std::optional<Seconds> best = best_step(known);
-  if (!fastest || (best && best->value() <= seconds) || searched_again_++ >= kSearchesAgain)
+  if (!fastest || (best && best->value() <= seconds) ||
+      searched_again_++ >= kSearchPolicy.searches_again)
     return {};
   const std::string& name = fastest->candidate.name;
   searched_from_.insert(name);
@@ -200,13 +191,15 @@ std::vector<PipelineCandidate> StageSource::neighbours(const PlanSearchResult& k
       search_->of_strategy(strategy, search_->stages(strategy).neighbours(choice));
   std::erase_if(list, [&](const PipelineCandidate& each) { return was_tried(each); });
   for (PipelineCandidate& each : list) each.choice.seconds *= error;
-  const size_t trials = search_->simulates_few() ? kFewTrials : kTrials;
+  const size_t trials = search_->simulates_few() ? kSearchPolicy.few_neighbour_trials
+                                                 : kSearchPolicy.neighbour_trials;
   if (list.size() > trials) list.resize(trials);
   return list;
 }
 
 std::vector<PipelineCandidate> StageSource::with_two_stages(const PlanSearchResult& known) {
-  if (fixes_decision(search_->constraints(), "schedule") || splits_++ >= kSplitRounds) return {};
+  if (fixes_decision(search_->constraints(), "schedule") || splits_++ >= kSearchPolicy.split_rounds)
+    return {};
   const double best =
       best_step(known).value_or(Seconds(std::numeric_limits<double>::infinity())).value();
   // At first estimates of memory may be too high, and then as wrong as what does not fit shows.
@@ -244,7 +237,7 @@ std::vector<PipelineCandidate> StageSource::with_two_stages(const PlanSearchResu
                  recomputes ? PipelineKind::kInterleaved : split.choice.schedule)
         .second;
   });
-  list.resize(std::min(list.size(), std::max(kSplitTrials, firsts.size())));
+  list.resize(std::min(list.size(), std::max(kSearchPolicy.split_trials, firsts.size())));
   return list;
 }
 
@@ -288,12 +281,12 @@ std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
 }
 
 std::vector<CandidateSource> all_searches() {
-  constexpr int kRounds = 1 + kSearchesAgain + 2 * kNeighbourRounds + kSplitRounds;
+  constexpr int kRounds = 1 + kSearchPolicy.searches_again + 2 * kSearchPolicy.neighbour_rounds +
+                          kSearchPolicy.split_rounds;
   std::vector<CandidateSource> sources = placement_searches();
   const auto source = std::make_shared<StageSource>();
-  const CandidateSource round =
-      [source](const PlanRequest& request, const PlanConstraints& constraints,
-               const PlanSearchResult& known) { return (*source)(request, constraints, known); };
+  const CandidateSource round{"pipelines", "stages and their devices, then around the best of them",
+                              [source](const auto&... known) { return (*source)(known...); }};
   sources.insert(sources.end(), kRounds, round);
   return sources;
 }

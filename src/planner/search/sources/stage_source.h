@@ -42,7 +42,7 @@ namespace tessera {
 /// Pipelines whose states dp divides (zero=1) are searched, too; and where memory binds, be it only
 /// for two stages on a device, those that also compute results again in the backward
 /// (compiler/rewrite/recompute.h), selective and full, unless `recompute` is fixed. Of more than
-/// kManyRanks ranks one pipeline is made at a time, until one fits.
+/// SearchPolicy::many_ranks ranks one pipeline is made at a time, until one fits.
 ///
 /// The plans have the shardings of the training step only.
 ///   threads  one caller at a time
@@ -56,7 +56,7 @@ class StageSource {
                                     const PlanSearchResult& known);
 
  private:
-  /// Of more than kManyRanks ranks: the next one, until one fits.
+  /// Of more than SearchPolicy::many_ranks ranks: the next one, until one fits.
   std::vector<Candidate> next_spare(const PlanRequest& request, const PlanSearchResult& known);
   /// Those of a search with less memory; empty where it is not needed.
   std::vector<PipelineCandidate> with_less_memory(const PlanSearchResult& known);
@@ -80,7 +80,7 @@ class StageSource {
   int searched_again_ = 0, neighbour_rounds_ = 0, splits_ = 0, last_rounds_ = 0;
   std::unique_ptr<MemoryStrategies> search_;
   std::map<std::string, PipelineCandidate> tried_;  // by the name of the candidate
-  std::vector<PipelineCandidate> spare_;            // of more than kManyRanks ranks
+  std::vector<PipelineCandidate> spare_;            // of more than SearchPolicy::many_ranks ranks
   std::set<std::string> searched_from_;             // those that did not fit
   std::string neighbours_of_;                       // the candidate whose neighbours were made last
 };

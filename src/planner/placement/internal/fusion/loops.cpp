@@ -7,13 +7,12 @@
 
 #include "ir/graph/classes.h"
 #include "ir/ops/operator.h"
+#include "planner/placement/search_policy.h"
 
 namespace tessera {
 namespace {
 
 using LoopKind = OpLoops::Kind;
-
-constexpr size_t kMaxOps = 128;
 
 /// The factor of each dim, when each has just one and all of them differ.
 std::optional<std::vector<int>> plain_factors(const OperandFactors& operand) {
@@ -311,7 +310,8 @@ std::optional<FusedLoops> fused_loops(const Graph& graph, const std::vector<OpLo
   };
   if (ops.size() == 1 && loops[ops.front()].has(LoopKind::kOther))
     return FusedLoops{FusionKind::kAlone, "its kernel is its own"};
-  if (ops.size() > kMaxOps || count(LoopKind::kOther) > 0 || count(LoopKind::kProduct) > 1)
+  if (ops.size() > kSearchPolicy.ops_of_a_kernel || count(LoopKind::kOther) > 0 ||
+      count(LoopKind::kProduct) > 1)
     return {};
   return Fused(graph, loops, ops).run();
 }

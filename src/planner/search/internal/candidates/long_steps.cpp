@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "planner/placement/search_policy.h"
 
 namespace tessera {
 namespace {
@@ -46,10 +47,10 @@ std::shared_ptr<const Graph> ShorterGraphs::get(int64_t rows,
 }
 
 bool is_long(const Graph& graph, int64_t micro_batches) {
-  if (micro_batches > kMaxWholeMicroBatches) return true;
+  if (micro_batches > kSearchPolicy.whole_micro_batches) return true;
   const auto ops =
       std::ranges::count_if(graph.ops(), [](const Op& op) { return op.role != Role::kOptimizer; });
-  return ops * micro_batches > kMaxWholeOps;
+  return ops * micro_batches > kSearchPolicy.whole_ops;
 }
 
 bool is_predicted(const Graph& graph, const Plan& plan) {

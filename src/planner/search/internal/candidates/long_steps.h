@@ -48,11 +48,6 @@ class ShorterGraphs {
 ///   example  16 stages on as many devices under 1f1b -> {16, 20}; on 8 devices -> {16, 24}
 std::array<int64_t, 2> shorter_counts(const Plan& plan);
 
-/// Steps of more micro-batches are predicted, and those of programs whose ops of the forward and
-/// the backward, once for each micro-batch, are more than so many: they take gigabytes.
-inline constexpr int64_t kMaxWholeMicroBatches = 64;
-inline constexpr int64_t kMaxWholeOps = 300'000;
-
 /// Is a step of n micro-batches of a graph predicted, if shorter ones have fewer?
 bool is_long(const Graph& graph, int64_t micro_batches);
 

@@ -7,6 +7,7 @@
 #include "cluster/cluster/cluster_file.h"
 #include "ir/models/family.h"
 #include "ir/models/graphs.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/presets.h"
 #include "planner/search/internal/candidates/candidate.h"
 
@@ -35,7 +36,8 @@ EvaluatedCandidate step_of(const std::string& preset, int64_t micro_batches,
 }
 
 Plan plan_of(const std::string& preset) {
-  return preset_plan(parse_preset(preset), long_steps_gpt_of(2 * kMaxWholeMicroBatches));
+  return preset_plan(parse_preset(preset),
+                     long_steps_gpt_of(2 * kSearchPolicy.whole_micro_batches));
 }
 
 TEST(ShorterCounts, FillThePipelineAndHaveAsManyInFlightAsThereEverAre) {
@@ -69,7 +71,7 @@ void expect_near(Seconds found, Seconds whole, const std::string& what) {
 // up to 2.6% of the arena. Two micro-batches more than are compiled whole leave a remainder by the
 // four devices.
 TEST_P(LongStepOf, IsThatOfTheWholeProgram) {
-  constexpr int64_t kCount = kMaxWholeMicroBatches + 2;
+  constexpr int64_t kCount = kSearchPolicy.whole_micro_batches + 2;
   const Cluster cluster = parse_cluster_line("2x2xv100-16g");
   Plan plan = plan_of(GetParam());
   plan.micro_batches = kCount;

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "ir/ops/operator.h"
+#include "planner/placement/search_policy.h"
 #include "planner/search/internal/candidates/long_steps.h"
 
 namespace tessera {
@@ -11,8 +12,6 @@ namespace {
 
 constexpr std::array kKinds{Recompute::Kind::kNone, Recompute::Kind::kSelective,
                             Recompute::Kind::kFull};
-/// With n times the memory a preset is expected to fit, unless it is not worth a trial.
-constexpr double kDoubt = 1.25;
 constexpr std::array<const char*, 3> kRecomputeTexts{"", ",recompute=selective", ",recompute=full"};
 
 bool is_forward(const Graph& graph, OpId op) {
@@ -115,7 +114,7 @@ void MemorySavingPresets::add(const OverMemory& over_memory) {
   const int64_t data = degree_of(parse_preset(over_memory.name), kDataAxis);
   if (choices_.micro_batches && over_memory.micro_batches == 1 &&
       !degrees.starts_with(kPipelineKey))
-    for (int64_t count = 2; count <= kMaxWholeMicroBatches; count *= 2) {
+    for (int64_t count = 2; count <= kSearchPolicy.whole_micro_batches; count *= 2) {
       if (rows_ % (count * data) != 0 || compiled_.contains({degrees, count})) continue;
       OverMemory more = over_memory;
       more.name += ",micro_batches=" + std::to_string(count);
@@ -238,7 +237,8 @@ bool MemorySavingPresets::saves_at_least(const Saved& more, const Saved& less) {
 std::vector<std::string> MemorySavingPresets::take(int64_t count,
                                                    const std::optional<Seconds>& limit) {
   std::erase_if(open_, [&](const Saved& saved) {
-    return (limit && (saved.step >= *limit || !is_expected_to_fit(saved, kDoubt))) ||
+    return (limit &&
+            (saved.step >= *limit || !is_expected_to_fit(saved, kSearchPolicy.memory_doubt))) ||
            !may_fit(saved);
   });
   std::vector<std::string> names;

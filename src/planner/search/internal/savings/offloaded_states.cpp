@@ -8,14 +8,11 @@
 
 #include "compiler/plan/offload.h"
 #include "compiler/plan/preset.h"
+#include "planner/placement/search_policy.h"
 #include "planner/search/internal/savings/saved_candidate.h"
 
 namespace tessera {
 namespace {
-
-constexpr size_t kOffloadedPlans = 4;
-/// Variables in a window: one is read, one updated and one written at the same time.
-constexpr int64_t kAtOnce = 3;
 
 bool are_cores(const Cluster& cluster) {
   return std::ranges::all_of(cluster.description().types, [](const DeviceType& type) {
@@ -39,7 +36,9 @@ struct VariableBytes {
   }
 
   /// Of the largest variables, and a little more, since plans say rounded numbers.
-  Bytes window() const { return Bytes(kAtOnce * largest.value() + largest.value() / 32); }
+  Bytes window() const {
+    return Bytes(kSearchPolicy.window_variables * largest.value() + largest.value() / 32);
+  }
 
   Bytes state{0}, largest{0};  // of the optimizer
   Bytes others{0};
@@ -94,7 +93,7 @@ std::vector<std::vector<Candidate>> with_offloaded_states(const PlanRequest& req
   std::ranges::stable_sort(bases, {}, [](const auto& base) {
     return std::pair(std::get<double>(base), std::get<Seconds>(base));
   });
-  bases.resize(std::min(bases.size(), kOffloadedPlans));
+  bases.resize(std::min(bases.size(), kSearchPolicy.offloaded_plans));
   std::vector<std::vector<Candidate>> lists;
   for (const Bytes window : {bytes.window(), Bytes(0)}) {
     lists.emplace_back();

@@ -9,17 +9,13 @@
 
 #include "base/error.h"
 #include "compiler/plan/preset.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/presets.h"
 #include "planner/search/internal/savings/saved_candidate.h"
 #include "planner/search/internal/sources/stage_plans.h"
 
 namespace tessera {
 namespace {
-
-constexpr size_t kLimitedPlans = 6;  // that are tried at once
-constexpr size_t kExamined = 12;     // plans of which it is asked what they keep
-constexpr int kShrunk = 3;           // times that a limit is lowered
-constexpr double kWorth = 0.01;      // of a limit: less memory is not worth a trial with more
 
 Recompute recompute_of(const std::string& decisions) {
   return parse_preset("dp=1," + decisions).decisions.recompute;
@@ -102,7 +98,7 @@ class LimitedPlan {
     }
     const std::optional<Bytes> limit =
         limit_of(found.candidate.plan, found.prediction.memory, kept_);
-    if (limit && !is_grown_ && shrunk_++ <= kShrunk) try_limit(*limit);
+    if (limit && !is_grown_ && shrunk_++ <= kSearchPolicy.limit_shrinks) try_limit(*limit);
   }
 
   /// What was tried fits, and is the best plan.
@@ -112,7 +108,8 @@ class LimitedPlan {
     const std::optional<Bytes> limit =
         larger_limit(found.candidate.plan, found.prediction.memory, kept_, all_);
     const auto known = static_cast<double>(std::ranges::max(kept_).value());
-    if (limit && static_cast<double>(limit->value()) > (1 + kWorth) * known) try_limit(*limit);
+    if (limit && static_cast<double>(limit->value()) > (1 + kSearchPolicy.limit_worth) * known)
+      try_limit(*limit);
   }
 
  private:
@@ -219,8 +216,9 @@ class LimitSearch {
         over_memory_presets.push_back(&each);
     std::ranges::stable_sort(over_memory_presets, {},
                              [](const auto* each) { return each->step(); });
-    for (size_t i = 0; i < std::min(kExamined, over_memory_presets.size()); ++i) {
-      if (plans_.size() == kLimitedPlans) return;
+    for (size_t i = 0; i < std::min(kSearchPolicy.examined_plans, over_memory_presets.size());
+         ++i) {
+      if (plans_.size() == kSearchPolicy.limited_plans) return;
       LimitedPlan plan(request_, over_memory_presets[i]->candidate);
       plan.shrink(*over_memory_presets[i]);
       if (plan.is_slow()) return;  // those of the others are, too

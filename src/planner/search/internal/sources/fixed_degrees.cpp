@@ -4,12 +4,10 @@
 #include <string>
 
 #include "compiler/plan/preset.h"
+#include "planner/placement/search_policy.h"
 
 namespace tessera {
 namespace {
-
-/// Numbers of ranks up to which every division in two factors is searched.
-constexpr int kFreeRest = 8;
 
 int64_t degree(const PlanConstraints& constraints, std::string_view name) {
   const auto found = constraints.degrees.find(name);
@@ -98,7 +96,8 @@ std::vector<MeshPtr> searched_meshes(const PlanConstraints& constraints, int mac
   for (int first = 2; first < rest; ++first) {
     if (rest % first != 0) continue;
     const int second = rest / first;
-    if (rest <= kFreeRest || second == machine || second == even) add({first, second});
+    if (rest <= kSearchPolicy.free_rest || second == machine || second == even)
+      add({first, second});
   }
   return meshes;
 }

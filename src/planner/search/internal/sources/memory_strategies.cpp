@@ -7,19 +7,13 @@
 #include <utility>
 
 #include "planner/pipeline/pipeline_simulator.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/presets.h"
 #include "planner/search/internal/candidates/long_steps.h"
 #include "planner/search/sources/stage_hardware.h"
 
 namespace tessera {
 namespace {
-
-/// Pipelines are compiled whose estimate is at most so much above the best step.
-constexpr double kMargin = 1.04;
-/// Those that compute results again: a limit of what is kept will make them faster.
-constexpr double kRecomputeMargin = 1.1;
-/// Estimates of memory are too high by up to so much: pipelines that would fit then are compiled.
-constexpr double kMemoryMargin = 0.08;
 
 StageSearchOptions with_boundaries(StageSearchOptions options, const StageDivisions& divisions) {
   options.boundaries = divisions.boundaries();
@@ -30,7 +24,7 @@ StageSearchOptions with_boundaries(StageSearchOptions options, const StageDivisi
 bool needs_margin(const PipelineChoice& choice) {
   const std::vector<double> bytes = simulated_memory(choice);
   for (size_t s = 0; s < bytes.size(); ++s)
-    if (bytes[s] * (1 + kMemoryMargin) > choice.stages[s].capacity) return true;
+    if (bytes[s] * (1 + kSearchPolicy.memory_margin) > choice.stages[s].capacity) return true;
   return false;
 }
 
@@ -71,7 +65,7 @@ MemoryStrategies::MemoryStrategies(const PlanRequest& request, const PlanConstra
 }
 
 bool MemoryStrategies::are_many() const {
-  return std::ssize(deployment_.device_of_rank) > kManyRanks;
+  return std::ssize(deployment_.device_of_rank) > kSearchPolicy.many_ranks;
 }
 
 bool MemoryStrategies::simulates_few() const {
@@ -79,7 +73,7 @@ bool MemoryStrategies::simulates_few() const {
 }
 
 double MemoryStrategies::margin_of(size_t strategy) const {
-  return recomputes(strategy) ? kRecomputeMargin : kMargin;
+  return recomputes(strategy) ? kSearchPolicy.recompute_margin : kSearchPolicy.estimate_margin;
 }
 
 double MemoryStrategies::split_margin_of(size_t strategy) const {
@@ -90,7 +84,7 @@ std::vector<double> MemoryStrategies::memory_margin() const {
   std::vector<double> reserved_memory;
   for (Rank rank = 0; rank < std::ssize(deployment_.device_of_rank); ++rank) {
     const DeviceType& type = deployment_.type(rank);
-    reserved_memory.push_back(-kMemoryMargin *
+    reserved_memory.push_back(-kSearchPolicy.memory_margin *
                               static_cast<double>((type.memory - type.reserve).value()));
   }
   return reserved_memory;

@@ -20,9 +20,10 @@ struct PipelineCandidate {
 /// Of those estimated; infinite: there are none.
 double min_seconds(const std::vector<PipelineCandidate>& choices);
 
-/// Memory strategies. The first one does what is fixed, or keeps everything; of at most kManyRanks
-/// ranks the second one has its states divided by dp (zero=1) in addition. Where memory binds
-/// those, levels that compute results again in the backward follow, unless that is fixed.
+/// Memory strategies. The first one does what is fixed, or keeps everything; of at most
+/// SearchPolicy::many_ranks ranks the second one has its states divided by dp (zero=1) in addition.
+/// Where memory binds those, levels that compute results again in the backward follow, unless that
+/// is fixed.
 class MemoryStrategies {
  public:
   ///   requires  the request outlives it

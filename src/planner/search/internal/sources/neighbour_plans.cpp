@@ -4,12 +4,12 @@
 #include <iterator>
 #include <utility>
 
+#include "planner/placement/search_policy.h"
 #include "planner/search/internal/sources/searched_placements.h"
 
 namespace tessera {
 namespace {
 
-constexpr int kBucketStep = 5;
 constexpr std::string_view kCombine = "combine";
 constexpr std::string_view kBucketKey = "bucket_mib", kPassesKey = "disabled_passes";
 // In names.
@@ -88,7 +88,8 @@ void add_pipelines(const PlanRequest& request, const Plan& plan, Changes& change
 }
 
 void add_exchanges(const Plan& plan, Changes& changes) {
-  for (int64_t bytes : {plan.bucket.value() / kBucketStep, kBucketStep * plan.bucket.value()})
+  for (int64_t bytes : {plan.bucket.value() / kSearchPolicy.bucket_step,
+                        kSearchPolicy.bucket_step * plan.bucket.value()})
     changes.add(kBucketKey, std::string(kBucketText) + to_text(Bytes(bytes)),
                 [&](Plan& changed) { changed.bucket = Bytes(bytes); });
   const bool combines = std::ranges::count(plan.disabled_passes, kCombine) == 0;

@@ -10,9 +10,6 @@
 
 namespace tessera {
 
-/// Changes of the micro-batches and of the schedule of a pipeline.
-inline constexpr int64_t kPipelineChanges = 3;
-
 /// At most `count` plans, each with one decision changed that the constraints leave open. First
 /// those of a pipeline: twice and half as many micro-batches, the schedule zb-h1; then larger and
 /// smaller buckets of gradients, exchanges that are combined or not, matmuls that are decomposed;

@@ -5,13 +5,11 @@
 #include <limits>
 
 #include "cluster/cost/device_cost.h"
+#include "planner/placement/search_policy.h"
 #include "simulator/step/deployment.h"
 
 namespace tessera {
 namespace {
-
-constexpr int kMaxLeastWeight = 16;
-constexpr double kTolerance = 0.05;
 
 /// Operations per second of a matmul so large that only its arithmetic counts.
 double speed_of(const DeviceType& type) {
@@ -36,7 +34,9 @@ std::vector<int64_t> weights_of(const std::vector<double>& speeds) {
   const double smallest = *std::ranges::min_element(speeds);
   std::vector<int64_t> best;
   double best_error = std::numeric_limits<double>::infinity();
-  for (int scale = 1; scale <= kMaxLeastWeight && best_error > kTolerance; ++scale) {
+  for (int scale = 1;
+       scale <= kSearchPolicy.least_weight && best_error > kSearchPolicy.weight_tolerance;
+       ++scale) {
     std::vector<int64_t> weights;
     double error = 0;
     for (double speed : speeds) {

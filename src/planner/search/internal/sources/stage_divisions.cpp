@@ -12,6 +12,7 @@
 #include "compiler/lower/lower.h"
 #include "compiler/plan/preset.h"
 #include "planner/pipeline/stage_search.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/presets.h"
 #include "planner/presets/stages.h"
 
@@ -71,7 +72,7 @@ std::vector<int> boundaries_of(const PlanRequest& request, const PlanConstraints
 
 /// The most stages that a search makes of many ranks.
 int largest_stage_count(int ranks) {
-  return ranks > kManyRanks ? StageSearchOptions().max_stages : ranks;
+  return ranks > kSearchPolicy.many_ranks ? StageSearchOptions().max_stages : ranks;
 }
 
 bool obeys(const Degrees& degrees, const PlanConstraints& constraints) {
@@ -121,13 +122,13 @@ StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints
   const auto add = [&](const Degrees& degrees) {
     if (obeys(degrees, constraints)) wanted.push_back(degrees);
   };
-  if (constraints.ranks <= kManyRanks) {
+  if (constraints.ranks <= kSearchPolicy.many_ranks) {
     for (int size = 1; size < constraints.ranks; ++size) for_each_degrees(size, add);
   } else {
     std::set<int> sizes;
     for (int kind = 0; kind < runs.kinds(); ++kind) sizes.insert(runs.size_of(kind));
     const int64_t rows = batch_rows(request.graph) / micro_batches;
-    const int64_t parts = kOperatorMachines * machine_size(request.cluster);
+    const int64_t parts = kSearchPolicy.operator_machines * machine_size(request.cluster);
     for (const int size : sizes)
       for_each_degrees(size, [&](const Degrees& degrees) {
         const bool has_space = constraints.degrees.contains(std::string(kSpaceAxis));

@@ -11,9 +11,6 @@
 
 namespace tessera {
 
-/// Of more than kManyRanks ranks tp has at most n times the devices of a machine.
-inline constexpr int64_t kOperatorMachines = 4;
-
 /// What every stage of a pipeline does for less memory.
 struct MemoryStrategy {
   Recompute recompute = {};
@@ -28,9 +25,10 @@ std::shared_ptr<const LayerSequence> stage_line(const PlanRequest& request,
 /// than the ranks, in every stage those that are fixed. An axis that the model cannot have is left
 /// out.
 ///
-/// Of more than kManyRanks ranks the product is that of a run of `runs`, all ranks among them; tp
-/// is limited by kOperatorMachines, dp by the rows of a micro-batch, and sp is 1 unless it is
-/// fixed: the ranks of sp do not behave alike, so that each of them is simulated.
+/// Of more than SearchPolicy::many_ranks ranks the product is that of a run of `runs`, all ranks
+/// among them; tp is limited by SearchPolicy::operator_machines, dp by the rows of a micro-batch,
+/// and sp is 1 unless it is fixed: the ranks of sp do not behave alike, so that each of them is
+/// simulated.
 class StageDivisions {
  public:
   /// The request and its graph outlive it.

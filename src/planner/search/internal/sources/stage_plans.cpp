@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "compiler/plan/preset.h"
 #include "planner/pipeline/stage_search.h"
+#include "planner/placement/search_policy.h"
 #include "planner/presets/presets.h"
 #include "simulator/step/deployment.h"
 
@@ -28,8 +29,7 @@ std::string recompute_suffix(Recompute::Kind kind) {
 
 /// Of a long list the first two, and the last one.
 std::vector<std::string> shortened(std::vector<std::string> parts) {
-  constexpr size_t kMaxParts = 5;
-  if (parts.size() <= kMaxParts) return parts;
+  if (parts.size() <= kSearchPolicy.named_parts) return parts;
   return {std::move(parts[0]), std::move(parts[1]), "...", std::move(parts.back())};
 }
 
@@ -124,7 +124,7 @@ std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& de
     if (!request.graph_of_rows || !is_predicted(request.graph, candidate.plan)) return candidate;
     candidate.shorter = shorter_steps(request.graph, candidate.plan, *request.shorter_graphs,
                                       request.graph_of_rows);
-    if (candidate.plan.rank_count() > kManyRanks)
+    if (candidate.plan.rank_count() > kSearchPolicy.many_ranks)
       candidate.estimate = estimate_of(request, choice, divisions);
     return candidate;
   } catch (const UserError& error) {

@@ -15,6 +15,7 @@
 #include "tools/cli/internal/print/plan/plan_numbers.h"
 #include "tools/cli/internal/print/plan/plan_report.h"
 #include "tools/cli/internal/print/plan/plan_search_text.h"
+#include "tools/cli/internal/print/plan/search_stages_text.h"
 #include "tools/cli/internal/print/plan/stages_text.h"
 #include "tools/cli/internal/print/plan/summary.h"
 #include "tools/cli/internal/print/print.h"
@@ -95,6 +96,10 @@ void PlanCommand::describe(OptionParser& parser) {
                "and one more, with half and twice the bandwidth, and with train.precision = bf16, "
                "and print what it would change"},
               changes_devices);
+  parser.flag({"--stages", "",
+               "Print the stages of the search: which were run, their time, the candidates that "
+               "each added and the best step after it"},
+              shows_stages);
   parser.number(
       {"--local-search",
        "N",
@@ -215,6 +220,10 @@ ExitCode PlanCommand::print_plan_search(const Planned& planned) const {
       changes.push_back(*std::move(precision));
     document["changes"] = sensitivity_document(changes);
     text += sensitivity_text(changes);
+  }
+  if (shows_stages) {
+    document["search_stages"] = search_stages_document(planned.result);
+    text += search_stages_text(planned.result);
   }
   if (report && !planned.result.candidates.empty())
     write_output(*report, plan_report_html(planned, file));

@@ -29,6 +29,7 @@ struct PlanCommand : Command {
   double time_limit = 0;                 // seconds; 0: none
   bool no_cache = false;
   bool changes_devices = false;  // --sensitivity
+  bool shows_stages = false;     // of the search
   std::optional<int> local_search, measure_top;
 
  private:

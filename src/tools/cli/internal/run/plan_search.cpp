@@ -114,8 +114,10 @@ void find_result(Planned& planned, OtherCandidates others, const EvaluationOptio
                             .sources_of_fewer = all_searches,
                             .evaluation = evaluation,
                             .local_search_trials = planned.local_search_trials};
-  options.sources.push_back([&](const auto&...) { return std::exchange(others.earlier, {}); });
-  options.sources.push_back(presets_on_fewer_ranks);
+  options.sources.push_back({"earlier plans", "of the cache folder, for the same program",
+                             [&](const auto&...) { return std::exchange(others.earlier, {}); }});
+  options.sources.push_back(
+      {"presets on fewer ranks", "to compare: they use fewer devices", presets_on_fewer_ranks});
   planned.result = find_plan(planned.request(), options);
 }
 
