@@ -21,13 +21,32 @@ bool has_repeated_register(const std::vector<Port>& ports) {
   return has_repeated(std::move(registers));
 }
 
-/// With more outputs than this a search is faster than a scan.
+/// With more ports than this a search is faster than a scan.
 constexpr size_t kManyPorts = 16;
 
-/// The position of the port of `reg`, or the number of ports. A task has few ports, so a scan is
-/// faster than a table.
+using PortsByRegister = std::vector<std::pair<RegisterId, size_t>>;
+
+/// Empty of few ports.
 template <typename Port>
-size_t port_of(const std::vector<Port>& ports, RegisterId reg) {
+PortsByRegister by_register(const std::vector<Port>& ports) {
+  PortsByRegister list;
+  if (ports.size() <= kManyPorts) return list;
+  list.reserve(ports.size());
+  for (size_t port = 0; port < ports.size(); ++port) list.emplace_back(ports[port].reg, port);
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+size_t search_port(const PortsByRegister& ports, RegisterId reg) {
+  const auto found = std::lower_bound(ports.begin(), ports.end(), std::pair(reg, size_t{0}));
+  return found != ports.end() && found->first == reg ? found->second : ports.size();
+}
+
+/// The position of the port of `reg`, or the number of ports. Most tasks have few ports, of which a
+/// scan is faster than a table.
+template <typename Port>
+inline size_t port_of(const std::vector<Port>& ports, const PortsByRegister& many, RegisterId reg) {
+  if (!many.empty()) return search_port(many, reg);
   size_t port = 0;
   while (port < ports.size() && ports[port].reg != reg) ++port;
   return port;
@@ -42,16 +61,20 @@ size_t find_consumer(const std::vector<ActorId>& consumers, ActorId id, size_t l
 
 }  // namespace
 
+inline size_t Actor::input_port(RegisterId reg) const {
+  return port_of(inputs_, inputs_by_register_, reg);
+}
+inline size_t Actor::output_port(RegisterId reg) const {
+  return port_of(outputs_, outputs_by_register_, reg);
+}
+
 Actor::Actor(ActorDescription description) : description_(std::move(description)) {
   check_description();
   reserve();
   for (const InPort& port : description_.inputs) add_input(port);
   for (const OutPort& port : description_.outputs) add_output(port);
-  if (outputs_.size() > kManyPorts) {
-    for (size_t port = 0; port < outputs_.size(); ++port)
-      ports_by_register_.emplace_back(outputs_[port].reg, port);
-    std::sort(ports_by_register_.begin(), ports_by_register_.end());
-  }
+  inputs_by_register_ = by_register(inputs_);
+  outputs_by_register_ = by_register(outputs_);
   act_.input_slots.resize(inputs_.size());
   act_.output_slots.resize(outputs_.size());
 }
@@ -118,7 +141,7 @@ void Actor::receive(const Message& message) {
 }
 
 void Actor::take_ready(const Message& message) {
-  const size_t port = port_of(inputs_, message.reg);
+  const size_t port = input_port(message.reg);
   if (port == inputs_.size()) fail("does not consume register " + std::to_string(message.reg));
   Input& input = inputs_[port];
   if (message.iteration < next_of(input) ||
@@ -147,17 +170,6 @@ void Actor::grow(size_t port, int slots) {
   in_iterations_.insert(end, more, kEmpty);
   inputs_[port].slots = slots;
   for (size_t later = port + 1; later < inputs_.size(); ++later) inputs_[later].first += more;
-}
-
-/// The position of the output of `reg`, or the number of outputs.
-inline size_t Actor::output_port(RegisterId reg) const {
-  return ports_by_register_.empty() ? port_of(outputs_, reg) : search_output_port(reg);
-}
-
-size_t Actor::search_output_port(RegisterId reg) const {
-  const auto found = std::lower_bound(ports_by_register_.begin(), ports_by_register_.end(),
-                                      std::pair<RegisterId, size_t>(reg, 0));
-  return found != ports_by_register_.end() && found->first == reg ? found->second : outputs_.size();
 }
 
 void Actor::take_released(const Message& message) {

@@ -164,8 +164,8 @@ class Actor {
   };
 
   void check_description() const;
+  size_t input_port(RegisterId reg) const;
   size_t output_port(RegisterId reg) const;
-  size_t search_output_port(RegisterId reg) const;
   void reserve();
   void add_input(const InPort& port);
   void add_output(const OutPort& port);
@@ -211,8 +211,9 @@ class Actor {
   ActorDescription description_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  /// Of an actor with many outputs, such as a feed: the register and port of each, by register.
-  std::vector<std::pair<RegisterId, size_t>> ports_by_register_;
+  /// Of an actor with many inputs, such as an exchange with many ranks, or with many outputs, such
+  /// as a feed: the register and port of each, by register.
+  std::vector<std::pair<RegisterId, size_t>> inputs_by_register_, outputs_by_register_;
   std::vector<int64_t> in_iterations_, out_iterations_;  // by slot: its iteration, or kEmpty
   std::vector<size_t> holders_;  // by output slot: how many consumers have not released it
   std::vector<uint8_t> held_;    // by output slot and consumer: not released yet
