@@ -19,6 +19,7 @@ Document document_of(const DeviceType& type) {
   table["memory"] = byte_count(type.memory);
   table["reserve"] = byte_count(type.reserve);
   table["rates"] = to_document(type.cost);
+  if (!type.peaks.empty()) table["peaks"] = to_document(type.peaks);
   if (!type.source.empty()) table["source"] = type.source;
   return table;
 }

@@ -122,6 +122,9 @@ class ClusterReader {
     ConfigTable rates(table.raw("rates"), table.full("rates"), table.file());
     type.cost = read_device_cost(rates, type.cost);
     rates.finish();
+    ConfigTable peaks(table.raw("peaks"), table.full("peaks"), table.file());
+    type.peaks = read_peaks(peaks, type.peaks);
+    peaks.finish();
     type.source = table.text("source", type.source);
     table.finish();
     return type;

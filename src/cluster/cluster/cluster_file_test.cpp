@@ -32,6 +32,7 @@ name = "two racks"
 preset = "a100-80g"
 memory = "81 GB"
 rates = {launch = "6 us", matmul = {bf16 = "200 Tflop/s"}}
+peaks = {bf16 = "300 Tflop/s"}
 [[machine]]
 names = "n[0-3]"
 device = "a100"
@@ -100,6 +101,23 @@ TEST(ClusterFile, EveryValueHasItsUnit) {
   EXPECT_THAT(refusal(with("memory = '1 GB'\nrates.memory = '0 GB/s'")),
               HasSubstr("device.d.rates.memory"));
   EXPECT_THAT(refusal(with("memory = '1 GB'\nrates.memory = '3 GB'")), HasSubstr("TB/s"));
+}
+
+// MFU is a part of the data sheet's peak; kernels are priced with what large ones reach.
+TEST(ClusterFile, PeaksAreThoseOfDataSheets) {
+  const DeviceType a100 = parse_cluster_line("a100-80g").type(0);
+  EXPECT_EQ(a100.peak(DType::kBF16), 312e12);
+  EXPECT_EQ(a100.peak(DType::kF32), 19.5e12);
+  EXPECT_LT(a100.cost.flops_rate(OperationClass::kMatmul, DType::kBF16), 312e12);
+  const auto with = [](const std::string& device) {
+    return "[device.d]\nmemory = '1 GB'\n" + device + "\n[[machine]]\ncount = 1\ndevice = 'd'\n";
+  };
+  const DeviceType given =
+      parsed(with("rates.matmul = {arithmetic = '2 Tflop/s'}\npeaks = {bf16 = '9 Tflop/s'}"))
+          .type(0);
+  EXPECT_EQ(given.peak(DType::kBF16), 9e12);
+  EXPECT_EQ(given.peak(DType::kF32), 2e12);  // not told: that of large products
+  EXPECT_THAT(refusal(with("peaks = {bf17 = '9 Tflop/s'}")), HasSubstr("bf16"));
 }
 
 TEST(ClusterFile, RefusesWhatItDoesNotUnderstand) {

@@ -24,7 +24,15 @@ struct DeviceType {
   Bytes reserve{0};  // of it, that the runtime and the libraries take
   DeviceCost cost = {};
   std::string source;  // where the figures come from, for readers
+  /// Dense flop/s of matmuls as its data sheet has them, for MFU and HFU alone. Kernels are priced
+  /// by `cost`, with what large ones reach.
+  PeakRates peaks = {};
 
+  /// The data sheet's peak; where it is not known, the rate of large matmuls.
+  double peak(DType dtype) const {
+    const auto found = peaks.find(dtype);
+    return found != peaks.end() ? found->second : cost.flops_rate(OperationClass::kMatmul, dtype);
+  }
   bool operator==(const DeviceType&) const = default;
 };
 

@@ -101,6 +101,12 @@ void read_curve(ConfigTable& table, const std::string& key, const UnitTable& siz
       refuse_config(at + " has a size twice", "each size has one value", "remove one of the two");
 }
 
+void read_rates_by_type(ConfigTable& table, std::map<DType, double>& rates) {
+  for (const DTypeTraits& dtype : kDTypes)
+    if (const auto rate = read_own_rate(table, dtype.text, arithmetic_units(), "TYPE"))
+      rates[dtype.dtype] = *rate;
+}
+
 void read_class(ConfigTable table, ClassRates& rates) {
   if (const auto rate = read_own_rate(table, "arithmetic", arithmetic_units()))
     rates.flops_per_second = rate;
@@ -114,9 +120,7 @@ void read_class(ConfigTable table, ClassRates& rates) {
   if (const auto rate = read_own_rate(table, "copies", byte_rate_units()))
     rates.copied_bytes_per_second = rate;
   rates.time_factor = table.number("time_factor", rates.time_factor, 1e-3, 1e3);
-  for (const DTypeTraits& dtype : kDTypes)
-    if (const auto rate = read_own_rate(table, dtype.text, arithmetic_units(), "TYPE"))
-      rates.flops_per_second_of[dtype.dtype] = *rate;
+  read_rates_by_type(table, rates.flops_per_second_of);
   table.finish();
 }
 
@@ -246,6 +250,17 @@ Document document_of(const ClassRates& rates) {
 }
 
 }  // namespace
+
+PeakRates read_peaks(ConfigTable& table, PeakRates fallback) {
+  read_rates_by_type(table, fallback);
+  return fallback;
+}
+
+Document to_document(const PeakRates& peaks) {
+  Document table;
+  for (const auto& [dtype, rate] : peaks) table[to_text(dtype)] = arithmetic(rate);
+  return table;
+}
 
 Document to_document(const DeviceCost& device) {
   Document table;

@@ -51,6 +51,9 @@ Document to_document(const CostModel& cost);
 
 /// The keys of `[device]`; what is absent is as in `fallback`.
 DeviceCost read_device_cost(ConfigTable& table, const DeviceCost& fallback);
+/// Element types with their rates, such as bf16 = "312 Tflop/s"; an absent one is as in `fallback`.
+PeakRates read_peaks(ConfigTable& table, PeakRates fallback);
+Document to_document(const PeakRates& peaks);
 /// The keys `latency` and `bandwidth`.
 LinkCost read_link_cost(ConfigTable& table, const LinkCost& fallback);
 /// A number of bytes; an absent one is `fallback`.

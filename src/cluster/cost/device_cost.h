@@ -77,6 +77,9 @@ struct DeviceCost {
   bool operator==(const DeviceCost&) const = default;
 };
 
+/// Flop/s by the element type of the products.
+using PeakRates = std::map<DType, double>;
+
 /// Time of one kernel: arithmetic and memory traffic overlap.
 ///
 ///     estimate = launch + max(flops / (efficiency flops rate), bytes / memory rate)

@@ -240,8 +240,7 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
     prediction.ranks.back().representative = representative;
     prediction.executed += found->second.second.flops;
     prediction.padding += found->second.second.padding;
-    prediction.peak_flops_per_second +=
-        type.cost.flops_rate(OperationClass::kMatmul, options.products);
+    prediction.peak_flops_per_second += type.peak(options.products);
   }
   prediction.memory = memory_needs(*graph, deployment, options);
   if (options.explains) {

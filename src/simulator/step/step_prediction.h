@@ -58,7 +58,7 @@ struct StepPrediction {
   std::vector<RankMemoryNeed> memory;  // in the same order
   Flops executed{0};                   // by all ranks
   Flops padding{0};                    // of these, what a kernel may leave out
-  double peak_flops_per_second = 0;    // of all devices, for the element type of the products
+  double peak_flops_per_second = 0;    // DeviceType::peak of all, for the type of the products
   Timeline timeline;
   Seconds begin{0};  // of the step, in the timeline
   /// With PredictOptions::explains.

@@ -155,11 +155,14 @@ DeviceType device_of(const DevicePreset& preset) {
                   Bytes(static_cast<int64_t>(preset.memory_gb * 1e9)),
                   Bytes(0),
                   {},
-                  std::string(preset.source)};
+                  std::string(preset.source),
+                  {}};
+  if (preset.f32_tflops > 0) type.peaks[DType::kF32] = preset.f32_tflops * 1e12;
   if (preset.kind == HardwareKind::kCpu) {
     type.cost = cost_of_core(preset);
     return type;
   }
+  for (DType dtype : {DType::kBF16, DType::kF16}) type.peaks[dtype] = preset.bf16_tflops * 1e12;
   type.reserve = Bytes(1'000'000'000);
   DeviceCost& cost = type.cost;
   const double memory = preset.memory_gb_per_second * 1e9 * kMemoryPart;

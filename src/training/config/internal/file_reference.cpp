@@ -311,6 +311,10 @@ constexpr KeyMeaning kClusterMeanings[] = {
      "device.a100 = {reserve = \"1 GB\"}"},
     {"device.NAME.rates", "Its speed: the keys of `[device]` of a [cost file](#cost-files)",
      "device.a100 = {rates = {launch = \"4 us\", matmul = {bf16 = \"250 Tflop/s\"}}}"},
+    {"device.NAME.peaks",
+     "Dense flop/s of its data sheet by element type, for MFU and HFU alone; left out: the rates "
+     "of large matmuls",
+     "device.a100 = {peaks = {f32 = \"19.5 Tflop/s\", bf16 = \"312 Tflop/s\"}}"},
     {"device.NAME.source", "Where the figures come from, for readers",
      "device.a100 = {source = \"data sheet\"}"},
     {"machine", "Groups of identical machines", "machine = [{count = 2, device = \"a100-80g\"}]"},

@@ -165,8 +165,7 @@ StepPrediction prediction_of(const PlanRequest& request, const Plan& plan,
                                   .compute = estimate.busy[i],
                                   .idle = estimate.step - estimate.busy[i],
                                   .representative = plan.meshes[i].mesh->ranks().front()});
-      prediction.peak_flops_per_second +=
-          deployment.type(rank).cost.flops_rate(OperationClass::kMatmul, products);
+      prediction.peak_flops_per_second += deployment.type(rank).peak(products);
     }
   std::ranges::sort(prediction.ranks, {}, &RankBreakdown::rank);
   return prediction;
