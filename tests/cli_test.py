@@ -79,6 +79,7 @@ class Plan(unittest.TestCase):
             plan = pathlib.Path(folder) / "plan.json"
             result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "-o", plan)
             self.assertLessEqual({"plan", "step_seconds", "tokens_per_s", "peak_bytes", "lower_bound_seconds", "gap", "alternatives"}, result.keys())
+            self.assertLessEqual(result["lower_bound_seconds"], result["step_seconds"])
             self.assertEqual(json.loads(plan.read_text()), result["plan"])
             simulated = run_json("simulate", *SMALL_GPT, *self.CLUSTER, "--plan", plan)
             self.assertAlmostEqual(simulated["step_ms"], 1e3 * result["step_seconds"], places=6)

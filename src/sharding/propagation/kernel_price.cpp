@@ -63,4 +63,10 @@ KernelDemand kernel_demand(const OpView& op, const ShardingRule& rule, const OpS
   return largest;
 }
 
+std::string undivided_kernel(const OpView& op, const ShardingRule& rule) {
+  if (!op.regions.empty()) return "";
+  const auto mesh = std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"one"});
+  return op.definition->kernel(op, factor_splits(rule, OpSharding::replicated(mesh, rule))).kernel;
+}
+
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // The price and the workspace of the kernel of an op under a strategy.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cluster/cost/device_cost.h"
@@ -34,5 +35,8 @@ struct KernelDemand {
 ///   own  the kernels of the user's operators; nullptr: none
 KernelDemand kernel_demand(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
                            const std::vector<PricedRank>& ranks, const KernelSet* own = nullptr);
+
+/// The name of the kernel of an op on whole tensors; "" of an op with regions.
+std::string undivided_kernel(const OpView& op, const ShardingRule& rule);
 
 }  // namespace tessera

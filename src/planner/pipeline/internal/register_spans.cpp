@@ -9,7 +9,7 @@
 #include "ir/ops/operator.h"
 #include "ir/ops/operator_set.h"
 #include "kernels/bind.h"
-#include "sharding/propagation/op_sharding.h"
+#include "sharding/propagation/kernel_price.h"
 
 namespace tessera {
 namespace {
@@ -37,13 +37,6 @@ DistAttr without_time(DistAttr attr) {
     if (each.axis != kMicroBatchAxisIndex) partial.push_back(each);
   attr.partial = SharedVector<PartialAxis>(std::move(partial));
   return attr;
-}
-
-/// The kernel of an op on whole tensors; "" of an op with regions.
-std::string kernel_of(const OpView& op, const ShardingRule& rule) {
-  if (!op.regions.empty()) return "";
-  const auto mesh = std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"one"});
-  return op.definition->kernel(op, factor_splits(rule, OpSharding::replicated(mesh, rule))).kernel;
 }
 
 }  // namespace
@@ -207,7 +200,7 @@ class SpanBuilder {
 
   const std::string& kernel_name(int op) {
     std::optional<std::string>& name = kernel_names_[ops_.kernels[op]];
-    if (!name) name = kernel_of(view(graph_, graph_.op({op})), sharded_.rules[op]);
+    if (!name) name = undivided_kernel(view(graph_, graph_.op({op})), sharded_.rules[op]);
     return *name;
   }
 

@@ -5,7 +5,7 @@
 #include "ir/ops/operator.h"
 #include "ir/ops/operator_set.h"
 #include "kernels/bind.h"
-#include "sharding/propagation/op_sharding.h"
+#include "sharding/propagation/kernel_price.h"
 
 namespace tessera {
 namespace {
@@ -14,13 +14,6 @@ std::vector<std::vector<int>> members_of(const std::vector<int>& shared_decision
   std::vector<std::vector<int>> members(shared_decisions.size());
   for (int i = 0; i < std::ssize(shared_decisions); ++i) members[shared_decisions[i]].push_back(i);
   return members;
-}
-
-/// The kernel of an op on whole tensors; "" of an op with regions.
-std::string kernel_of(const OpView& op, const ShardingRule& rule) {
-  if (!op.regions.empty()) return "";
-  const auto mesh = std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"one"});
-  return op.definition->kernel(op, factor_splits(rule, OpSharding::replicated(mesh, rule))).kernel;
 }
 
 }  // namespace
@@ -87,7 +80,7 @@ int MemoryMoments::overwritten(OpId id, const ShardingRule& rule, const KernelSe
     if (graph_.value(input).producer.index < 0 || lifetimes_[input.index].last != id.index ||
         !(graph_.type(input) == graph_.type(op.outputs.front())))
       continue;
-    if (kernel.empty()) kernel = kernel_of(view(graph_, op), rule);
+    if (kernel.empty()) kernel = undivided_kernel(view(graph_, op), rule);
     if (!kernel.empty() && may_write_over(kernel, inputs, input.index, own)) return k;
   }
   return -1;

@@ -241,6 +241,16 @@ Document excluded_document(const PlanSearchResult& result) {
   return list;
 }
 
+/// Its times are sums without overlap, so they may be above the step of the plan.
+Document problem_document(const SearchedProblem& problem) {
+  Document document;
+  document["seconds"] = problem.time.value();
+  document["bound_seconds"] = problem.bound.value();
+  document["gap"] = problem.gap();
+  document["left_out_strategies"] = problem.dropped_strategies;
+  return document;
+}
+
 /// What the search did: how many candidates of each kind there were, and what became of them.
 ReportedTable search_table(const Planned& planned) {
   const PlanSearchResult& result = planned.result;
@@ -464,13 +474,14 @@ Document plan_search_document(const Planned& planned) {
       best && one ? Document(one->step().value() / best->step().value()) : Document();
   const SearchedProblem* problem =
       best && best->candidate.problem ? &*best->candidate.problem : nullptr;
-  document["lower_bound_seconds"] = problem ? Document(problem->bound.value()) : Document();
-  document["gap"] = problem ? Document(problem->gap()) : Document();
+  document["search_problem"] = problem ? problem_document(*problem) : Document();
+  document["gap"] = problem ? Document(problem->gap()) : Document();  // its former place
   const bool has_floor = best && one;
   const Seconds floor =
       has_floor ? step_floor(planned.request(), planned.constraints.ranks, *one).seconds()
                 : Seconds(0);
   document["floor_seconds"] = has_floor ? Document(floor.value()) : Document();
+  document["lower_bound_seconds"] = document["floor_seconds"];
   document["reproducible"] =
       planned.result.not_tried == 0 && !planned.result.measured && !is_cached(planned);
   document["measured"] = measured_document(planned.result);
