@@ -61,7 +61,10 @@ std::string fingerprint(const ClusterDescription& description) {
   values.name.clear();
   values.assumed.clear();
   values.sources.clear();
-  for (DeviceType& type : values.types) type.source.clear();
+  for (DeviceType& type : values.types) {
+    type.source.clear();
+    type.peaks.clear();  // no price depends on them
+  }
   return fmt::format("{:016x}", stable_hash(to_json(to_document(values))));
 }
 

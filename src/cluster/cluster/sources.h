@@ -19,8 +19,9 @@ std::string source_of(const ClusterDescription& description, std::string_view pl
 /// The places of the values without a source. Names, and texts for readers, need none.
 std::vector<std::string> places_without_source(const ClusterDescription& description);
 
-/// Identifies the values: 16 hexadecimal digits of a hash of the document without its name and its
-/// texts for readers. Clusters of one fingerprint give the same predictions.
+/// Identifies the values: 16 hexadecimal digits of a hash of the document without its name, its
+/// texts for readers and the peaks of data sheets. Clusters of one fingerprint give the same
+/// predictions.
 std::string fingerprint(const ClusterDescription& description);
 
 /// "2026-11-23", in UTC, for sources.

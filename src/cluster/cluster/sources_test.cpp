@@ -67,6 +67,7 @@ TEST(ClusterFingerprint, IsThatOfTheValues) {
   other.types.front().source = "a book";
   other.sources["device.core"] = "a book";
   other.assumed = {"something"};
+  other.types[0].peaks[DType::kBF16] = 1e15;
   EXPECT_EQ(fingerprint(other), fingerprint(cluster));
   other.types.front().cost.launch = Seconds(3e-6);
   EXPECT_NE(fingerprint(other), fingerprint(cluster)) << "a rate";

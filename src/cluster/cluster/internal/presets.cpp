@@ -157,11 +157,11 @@ DeviceType device_of(const DevicePreset& preset) {
                   {},
                   std::string(preset.source),
                   {}};
-  if (preset.f32_tflops > 0) type.peaks[DType::kF32] = preset.f32_tflops * 1e12;
   if (preset.kind == HardwareKind::kCpu) {
     type.cost = cost_of_core(preset);
     return type;
   }
+  if (preset.f32_tflops > 0) type.peaks[DType::kF32] = preset.f32_tflops * 1e12;
   for (DType dtype : {DType::kBF16, DType::kF16}) type.peaks[dtype] = preset.bf16_tflops * 1e12;
   type.reserve = Bytes(1'000'000'000);
   DeviceCost& cost = type.cost;
