@@ -10,6 +10,8 @@
 
 #include "tools/cli/print/plan/explanation.h"
 #include "training/engine/engine.h"
+#include "training/engine/testing/runs.h"
+#include "training/verify/verify.h"
 
 namespace tessera {
 namespace {
@@ -66,6 +68,32 @@ INSTANTIATE_TEST_SUITE_P(
         Pair{"mlp", "pp=2,dp=2,tp=2,micro_batches=4", "pp2-dp2-tp2"},
         Pair{"resnet20", "dp=2", "dp2"}, Pair{"resnet20", "tp=2", "tp2"},
         Pair{"resnet20", "sp=2", "sp2"}, Pair{"resnet20", "pp=2,micro_batches=1", "pp2"}));
+
+// ---- what published runs use, on eight ranks ----
+
+class OnEightRanks : public testing::TestWithParam<std::string> {};
+
+TEST_P(OnEightRanks, ComputesWhatTheSerialProgramComputes) {
+  RunConfig config = tiny_gpt();
+  config.model.layers = 4;
+  config.train.precision.dtype = DType::kBF16;
+  const Plan plan = preset_plan(parse_preset(GetParam()), training_graph(config));
+  EXPECT_EQ(plan.rank_count(), 8);
+  const VerifyReport report = verify_plan(config, plan, small_text(), {.steps = 2});
+  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Presets, OnEightRanks,
+    testing::Values(
+        "dp=4,tp=2,sequence_parallel=true", "dp=2,fsdp=4",
+        "dp=2,fsdp=2,tp=2,zero=2,micro_batches=2,sequence_parallel=true", "fsdp=8,micro_batches=1",
+        "dp=8,zero=1", "dp=8,zero=1,master_weights=whole",
+        "pp=2,tp=4,micro_batches=4,sequence_parallel=true",
+        "pp=4,dp=2,micro_batches=4,stage_layers=1+1+2+0",
+        "pp=2,dp=2,tp=2,zero=1,micro_batches=4,schedule=interleaved,chunks=2,"
+        "sequence_parallel=true,stage_layers=equal",
+        "pp=2,dp=4,micro_batches=2,schedule=interleaved,chunks=2,stage_layers=0+2+1+1"));
 
 }  // namespace
 }  // namespace tessera

@@ -72,13 +72,14 @@ Mark read_mark(const ConfigTable& plan, const Document& item, size_t index) {
   const std::string module = table.text("module", "");
   const std::string placement = table.text("placement", "");
   const std::string mesh = table.text("mesh", "");
-  const bool by_pass = table.choice("copies", "step", {"step", "pass"}) == "pass";
+  const std::string life = table.choice("copies", "step", {"step", "pass"});
+  const bool says_life = item.find("copies") != nullptr;
   table.finish();
-  if (by_pass && tensor.empty())
+  if (says_life && tensor.empty())
     refuse_config(origin + ": " + position + " gives op '" + op + module + "' copies",
                   "tensors have copies in other placements", "name the tensor");
   const int named = !tensor.empty() + !op.empty() + !module.empty();
-  if (named != 1 || (placement.empty() && mesh.empty() && !by_pass))
+  if (named != 1 || (placement.empty() && mesh.empty() && !says_life))
     refuse_config(
         origin + ": " + position + " is not a mark",
         "a mark names a tensor, an op or a module, and its placement, its mesh or how long "
@@ -87,9 +88,11 @@ Mark read_mark(const ConfigTable& plan, const Document& item, size_t index) {
   const Mark::Kind kind = !tensor.empty() ? Mark::Kind::kTensor
                           : !op.empty()   ? Mark::Kind::kOp
                                           : Mark::Kind::kModule;
-  return {kind,      tensor + op + module,
-          placement, origin + " " + position,
-          mesh,      by_pass ? ReplicaLifetime::kPass : ReplicaLifetime::kStep};
+  Mark mark{kind, tensor + op + module, placement, origin + " " + position, mesh};
+  if (says_life)
+    mark.copies =
+        life == to_text(ReplicaLifetime::kPass) ? ReplicaLifetime::kPass : ReplicaLifetime::kStep;
+  return mark;
 }
 
 std::vector<Mark> read_marks(ConfigTable& plan) {
@@ -164,7 +167,7 @@ void write_marks(const std::vector<Mark>& marks, Document& document) {
     item[to_text(mark.kind)] = mark.pattern;
     if (!mark.placement.empty()) item["placement"] = mark.placement;
     if (!mark.mesh.empty()) item["mesh"] = mark.mesh;
-    if (mark.copies != ReplicaLifetime::kStep) item["copies"] = std::string(to_text(mark.copies));
+    if (mark.copies) item["copies"] = std::string(to_text(*mark.copies));
     document["marks"].append(std::move(item));
   }
 }

@@ -13,12 +13,14 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 3> kAxes{kDataAxis, kSpaceAxis, kTensorAxis};
-constexpr std::array<std::string_view, 4> kDegrees{kDataAxis, kSpaceAxis, kTensorAxis,
-                                                   kPipelineKey};
-constexpr std::array<std::string_view, 8> kPresetKeys{kDataAxis,      kSpaceAxis,       kTensorAxis,
-                                                      kPipelineKey,   kZeroKey,         kStagesKey,
-                                                      kBoundariesKey, kStageHardwareKey};
+constexpr std::array<std::string_view, 4> kAxes{kDataAxis, kShardedDataAxis, kSpaceAxis,
+                                                kTensorAxis};
+constexpr std::array<std::string_view, 5> kDegrees{kDataAxis, kShardedDataAxis, kSpaceAxis,
+                                                   kTensorAxis, kPipelineKey};
+constexpr std::array<std::string_view, 13> kPresetKeys{
+    kDataAxis,      kShardedDataAxis,  kSpaceAxis,       kTensorAxis, kPipelineKey,
+    kZeroKey,       kMasterWeightsKey, kSequenceKey,     kChunksKey,  kStagesKey,
+    kBoundariesKey, kStageLayersKey,   kStageHardwareKey};
 
 bool is_degree(std::string_view key) {
   return std::find(kDegrees.begin(), kDegrees.end(), key) != kDegrees.end();
@@ -53,15 +55,22 @@ std::optional<int64_t> read_degree(std::string_view key, const Document& value,
   return value.as_int();
 }
 
-int read_zero(ConfigTable& table, const std::string& origin) {
+/// Without the key the parameters are divided over kShardedDataAxis, where there is one.
+int read_zero(ConfigTable& table, const Preset& preset, const std::string& origin) {
+  constexpr int kParameters = 3;
   const Document* value = table.raw(std::string(kZeroKey), ValueForm{"integer", "0", "0 to 3"});
-  if (!value) return 0;
+  if (!value) {
+    const bool has_sharded = std::any_of(
+        preset.axes.begin(), preset.axes.end(),
+        [](const PresetAxis& axis) { return axis.name == kShardedDataAxis && axis.size != 1; });
+    return has_sharded ? kParameters : 0;
+  }
   for (const int64_t level : {0, 1, 2, 3})
     if (*value == Document(level)) return static_cast<int>(level);
   refuse_config(
       origin + ": zero = " + to_json(*value) + " is no level of zero",
-      "1 divides the state of the optimizer over dp, 2 the sums of gradients, too, and 3 the "
-      "parameters, too",
+      "1 divides the state of the optimizer over fsdp, or dp without it, 2 the sums of gradients, "
+      "too, and 3 the parameters, too",
       "write zero = 1, zero = 2 or zero = 3");
 }
 
@@ -84,6 +93,23 @@ void refuse_meshes(const Document& document, const std::string& origin) {
                     "remove the degrees, or '" + std::string(key) + "'");
 }
 
+/// A number where the text is one: "8", "3.25".
+Document value_of(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr size_t kMaxDigits = 9;  // digits of an integer
+  const auto are_digits = [&](std::string_view part) {
+    return !part.empty() && part.size() <= kMaxDigits &&
+           part.find_first_not_of(kDigits) == std::string_view::npos;
+  };
+  if (text == "true" || text == "false") return Document(text == "true");
+  const size_t point = text.find('.');
+  if (are_digits(text)) return Document(int64_t{std::stoi(std::string(text))});
+  if (point != std::string_view::npos && are_digits(text.substr(0, point)) &&
+      are_digits(text.substr(point + 1)))
+    return Document(std::stod(std::string(text)));
+  return Document(std::string(text));
+}
+
 /// The items of a list, of which a text may have several: "blocks.1+blocks.5".
 std::vector<std::string> read_items(ConfigTable& table, std::string_view key) {
   std::vector<std::string> items;
@@ -91,6 +117,36 @@ std::vector<std::string> read_items(ConfigTable& table, std::string_view key) {
     for (const std::string& item : split_text(text, '+'))
       items.emplace_back(trim(std::string_view(item)));
   return items;
+}
+
+/// "equal", a list of numbers, or a text of them with + between.
+void read_stage_layers(ConfigTable& table, const std::string& origin, Preset& preset) {
+  const std::string key(kStageLayersKey);
+  const Document* value =
+      table.raw(key, ValueForm{"text or list of integers", "", "`equal`, or numbers from 0"});
+  if (!value) return;
+  const auto refuse = [&](const std::string& item) {
+    refuse_config(origin + ": " + key + " has " + item,
+                  "it is the number of repeated layers of each stage, or equal",
+                  "write equal, or as in 5+6+6+5");
+  };
+  const auto add = [&](const Document& item) {
+    if (!item.is_int() || item.as_int() < 0 || item.as_int() > kMaxMeshRanks) refuse(to_json(item));
+    preset.stage_layers.push_back(item.as_int());
+  };
+  if (*value == Document("equal")) {
+    preset.has_equal_layers = true;
+  } else if (value->is_list()) {
+    for (const Document& item : value->as_list()) add(item);
+  } else if (value->is_string()) {
+    for (const std::string& item : split_text(value->as_string(), '+'))
+      add(value_of(trim(std::string_view(item))));
+  } else {
+    add(*value);
+  }
+  if (!preset.boundaries.empty())
+    refuse_config(origin + " has " + key + " and " + std::string(kBoundariesKey),
+                  "both say where stages end", "remove one of them");
 }
 
 std::vector<StageHardware> read_hardware(ConfigTable& table, const std::string& origin) {
@@ -134,12 +190,19 @@ void check_axes(const Preset& preset, const std::string& origin) {
 std::string decisions_text(const Document& document, const Preset& preset) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : document.as_table()) {
-    const bool is_listed = key == kBoundariesKey || key == kStageHardwareKey;
+    const bool is_listed =
+        key == kBoundariesKey || key == kStageHardwareKey || key == kStageLayersKey;
     if (is_degree(key) || is_listed || value.is_table() || value.is_list()) continue;
     parts.push_back(key + "=" + (value.is_string() ? value.as_string() : to_json(value)));
   }
   if (!preset.boundaries.empty())
     parts.push_back(std::string(kBoundariesKey) + "=" + join(preset.boundaries, "+"));
+  if (preset.has_equal_layers) parts.push_back(std::string(kStageLayersKey) + "=equal");
+  if (!preset.stage_layers.empty()) {
+    std::vector<std::string> layers;
+    for (const int64_t count : preset.stage_layers) layers.push_back(std::to_string(count));
+    parts.push_back(std::string(kStageLayersKey) + "=" + join(layers, "+"));
+  }
   if (!preset.hardware.empty())
     parts.push_back(std::string(kStageHardwareKey) + "=" + to_text(preset.hardware));
   return join(parts, ",");
@@ -153,22 +216,6 @@ Document decisions_of(const Document& document, Preset& preset) {
   preset.chooses_micro_batches = preset.stages > 1 && !decisions.find("micro_batches");
   if (preset.chooses_micro_batches) decisions["micro_batches"] = 2 * preset.stages;
   return decisions;
-}
-
-/// A number where the text is one: "8", "3.25".
-Document value_of(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789";
-  constexpr size_t kMaxDigits = 9;  // digits of an integer
-  const auto are_digits = [&](std::string_view part) {
-    return !part.empty() && part.size() <= kMaxDigits &&
-           part.find_first_not_of(kDigits) == std::string_view::npos;
-  };
-  const size_t point = text.find('.');
-  if (are_digits(text)) return Document(int64_t{std::stoi(std::string(text))});
-  if (point != std::string_view::npos && are_digits(text.substr(0, point)) &&
-      are_digits(text.substr(point + 1)))
-    return Document(std::stod(std::string(text)));
-  return Document(std::string(text));
 }
 
 /// Refuses the keys of other systems with the whole preset as it is written here.
@@ -253,9 +300,16 @@ Preset parse_preset(const Document& document, const std::string& origin,
       preset.axes.push_back({axis, read_degree(axis, *size, origin)});
   if (const Document* stages = find_degree(table, kPipelineKey))
     preset.stages = *read_degree(kPipelineKey, *stages, origin);
-  preset.zero = read_zero(table, origin);
+  preset.zero = read_zero(table, preset, origin);
+  preset.master_weights =
+      table.choice(std::string(kMasterWeightsKey), "divided", {"whole", "divided"}) == "whole"
+          ? MasterWeights::kWhole
+          : MasterWeights::kDivided;
+  preset.sequence_parallel = table.boolean(std::string(kSequenceKey), false);
+  preset.chunks = table.integer(std::string(kChunksKey), 0, 0, kMaxMeshRanks);
   table.choice(std::string(kStagesKey), "any", {"any", "equal"});
   preset.boundaries = read_items(table, kBoundariesKey);
+  read_stage_layers(table, origin, preset);
   preset.hardware = read_hardware(table, origin);
   check_axes(preset, origin);
   preset.decisions =

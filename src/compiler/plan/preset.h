@@ -17,6 +17,9 @@ namespace tessera {
 
 /// The axes of the meshes of presets, outermost first. Neighbours on the last one exchange most.
 inline constexpr std::string_view kDataAxis = "dp";
+/// Divides the batch as kDataAxis does, and is the axis of zero: with kDataAxis outside of it,
+/// state is divided inside of groups and the same in all of them, as in PyTorch's HSDP.
+inline constexpr std::string_view kShardedDataAxis = "fsdp";
 inline constexpr std::string_view kSpaceAxis = "sp";
 inline constexpr std::string_view kTensorAxis = "tp";
 /// The stages of a pipeline, which are meshes, not an axis.
@@ -27,6 +30,15 @@ inline constexpr std::string_view kStagesKey = "stages";
 /// Names of ops or scopes after which the stages end, all but the last one: ["blocks.5"], or
 /// "blocks.1+blocks.5" in a text.
 inline constexpr std::string_view kBoundariesKey = "boundaries";
+
+/// The repeated layers of each stage: "equal", [5, 6, 6, 5], or "5+6+6+5" in a text.
+inline constexpr std::string_view kStageLayersKey = "stage_layers";
+/// Stages of each position of the pipeline, with schedule interleaved.
+inline constexpr std::string_view kChunksKey = "chunks";
+/// Do the ranks of kTensorAxis divide positions where they do not divide weights?
+inline constexpr std::string_view kSequenceKey = "sequence_parallel";
+/// With zero: "divided" or "whole" master weights.
+inline constexpr std::string_view kMasterWeightsKey = "master_weights";
 
 /// Which devices certain ops run on: ["blocks.0:gpu"], or "blocks.0:v100-16g+head:gpu" in a text.
 inline constexpr std::string_view kStageHardwareKey = "stage_hardware";
@@ -40,6 +52,10 @@ struct StageHardware {
 };
 std::string to_text(const std::vector<StageHardware>& list);  // "blocks.0:v100-16g+head:gpu"
 
+/// What each rank keeps of the f32 parameters of a network whose ops read them through casts to 16
+/// bits, where the state of the optimizer is divided.
+enum class MasterWeights { kWhole, kDivided };
+
 struct PresetAxis {
   std::string_view name;        // one of the above
   std::optional<int64_t> size;  // nullopt: kRest
@@ -51,11 +67,20 @@ struct Preset {
   std::string text;              // "dp=2,tp=2": the name of its plans
   std::vector<PresetAxis> axes;  // outermost first; at most one is kRest
   int64_t stages = 1;
-  /// What the ranks of kDataAxis divide among themselves instead of each keeping all of it, as in
-  /// ZeRO (Rajbhandari et al., SC 2020): 1 the state of the optimizer; 2 the sums of gradients over
-  /// micro-batches, too, of which each is then reduced and scattered; 3 the parameters, too.
+  /// What the ranks of kShardedDataAxis, or without it of kDataAxis, divide among themselves
+  /// instead of each keeping all of it, as in ZeRO (Rajbhandari et al., SC 2020): 1 the state of
+  /// the optimizer; 2 the sums of gradients over micro-batches, too, of which each is then reduced
+  /// and scattered; 3 the parameters, too.
   int zero = 0;
+  MasterWeights master_weights = MasterWeights::kDivided;  // with zero
+  /// Are the sums that kTensorAxis makes divided by positions, as in Megatron's sequence
+  /// parallelism (Korthikanti et al., 2205.05198)? They are reduced and scattered in place of
+  /// reduced.
+  bool sequence_parallel = false;
+  int64_t chunks = 0;  // stages of each position of the pipeline; 0: what the schedule has
   std::vector<std::string> boundaries = {};  // of stages, in program order; empty: even stages
+  std::vector<int64_t> stage_layers = {};    // of each stage; empty: even stages
+  bool has_equal_layers = false;             // have stages the same numbers of layers?
   std::vector<StageHardware> hardware = {};  // NamedMesh::hardware of some stages
   /// Are micro-batches chosen with the plan? Then decisions.micro_batches is what is aimed at.
   bool chooses_micro_batches = false;
@@ -77,7 +102,7 @@ std::string preset_of_words(std::string_view text);
 /// The key of Preset::zero.
 inline constexpr std::string_view kZeroKey = "zero";
 
-/// dp, sp, tp and pp.
+/// dp, fsdp, sp, tp and pp.
 std::span<const std::string_view> degree_keys();
 
 /// Reads "pp=4,tp=2,micro_batches=8,schedule=zb-h1": axes, and other keys of plans.

@@ -30,7 +30,9 @@ TEST(Preset, HasDegreesAndKeysOfPlans) {
 }
 
 TEST(Preset, WordsOfOtherSystemsAreRefusedWithTheWholePreset) {
-  EXPECT_THAT(error_of("fsdp=4,tp=2"), HasSubstr("fix: write dp=4,zero=3,tp=2"));
+  EXPECT_THAT(error_of("fsdp2=4,tp=2"), HasSubstr("fix: write fsdp=4,tp=2"));
+  EXPECT_THAT(error_of("data_parallel_replicate_degree=2,data_parallel_shard_degree=4"),
+              HasSubstr("fix: write dp=2,fsdp=4"));
   EXPECT_THAT(error_of("ddp=2,zero_stage=1"), HasSubstr("fix: write dp=2,zero=1"));
   EXPECT_THAT(error_of("tensor_model_parallel_size=2"), HasSubstr("fix: write tp=2"));
   EXPECT_THAT(error_of("dp=2,cp=2"), HasSubstr("a ring of keys and values, which does not exist"));
@@ -40,7 +42,7 @@ TEST(Preset, WordsOfOtherSystemsAreRefusedWithTheWholePreset) {
 TEST(Preset, OfWordsWithoutEqualsSigns) {
   EXPECT_EQ(preset_of_words("dp2,tp2"), "dp=2,tp=2");
   EXPECT_EQ(preset_of_words("dp"), "dp=4");
-  EXPECT_EQ(preset_of_words("fsdp"), "dp=4,zero=3");
+  EXPECT_EQ(preset_of_words("fsdp"), "fsdp=4");
   EXPECT_EQ(preset_of_words("ddp8"), "dp=8");
   EXPECT_EQ(preset_of_words("zero3"), "dp=4,zero=3");
   EXPECT_EQ(preset_of_words("plan.json"), "");

@@ -70,7 +70,7 @@ SearchConstraints constraints_of_marks(const Graph& graph, const MeshPtr& mesh,
                          "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")");
   for (const MarkedOp& marked : resolved.ops)
     constraints.ops.emplace(marked.op.index, marked.sharding);
-  const std::vector<ReplicaLifetime> lives = copy_lives(graph, marks);
+  const std::vector<std::optional<ReplicaLifetime>> lives = copy_lives(graph, marks);
   for (int i = 0; i < std::ssize(lives); ++i)
     if (lives[i] == ReplicaLifetime::kPass) constraints.copies_by_pass[i] = true;
   return constraints;

@@ -69,10 +69,11 @@ class ClassBuilder {
   }
 
   DimClasses run() {
-    for_each_op([&](const Op& op, const OpView&, const ShardingRule& rule) { join(op, rule); });
+    for_each_op(
+        [&](OpId, const Op& op, const OpView&, const ShardingRule& rule) { join(op, rule); });
     collect();
-    for_each_op([&](const Op& op, const OpView& shape, const ShardingRule& rule) {
-      measure(op, shape, rule);
+    for_each_op([&](OpId id, const Op& op, const OpView& shape, const ShardingRule& rule) {
+      measure(id, op, shape, rule);
     });
     for (DimClassIndex i : result_.classes.indices()) leave_out_state(i);
     return std::move(result_);
@@ -91,7 +92,8 @@ class ClassBuilder {
   template <class Visit>
   void for_each_op(const Visit& visit) {
     for (size_t i = 0; i < graph_.ops().size(); ++i)
-      if (is_forward(graph_.ops()[i])) visit(graph_.ops()[i], *views_[i], *rules_[i]);
+      if (is_forward(graph_.ops()[i]))
+        visit(OpId{static_cast<int>(i)}, graph_.ops()[i], *views_[i], *rules_[i]);
   }
 
   /// Calls visit(value, dim, factor) for each dim of an operand that has one.
@@ -154,7 +156,7 @@ class ClassBuilder {
   }
 
   /// Adds what an op says about the classes of its factors.
-  void measure(const Op& op, const OpView& shape, const ShardingRule& rule) {
+  void measure(OpId op_id, const Op& op, const OpView& shape, const ShardingRule& rule) {
     std::vector<DimClassIndex> of_factor(rule.factors.size());
     for_each_dim(op, rule, [&](ValueDim member, int factor) {
       if (!is_divisible(rule.factors[factor]))
@@ -182,6 +184,10 @@ class ClassBuilder {
       if (!has_weight(op, rule, i)) continue;
       found.has_weights = true;
       found.weight_flops += Flops(flops);
+      found.weight_ops.push_back(op_id);
+      for (int output = 0; output < std::ssize(op.outputs); ++output)
+        if (is_reduction(rule.factors[i]) && rule.reduces(i, output))
+          found.sums.push_back(op.outputs[output]);
     }
   }
 

@@ -36,7 +36,10 @@ struct DimClass {
   /// Elements that are summed or gathered: in the forward the results that become partial, in the
   /// backward the operands that are needed whole.
   double exchanged = 0;
-  bool looks_up = false;  // a factor of it is a masked reduction: rows of a table
+  /// Products with parameters that have a dim of it, and look-ups of rows of them.
+  std::vector<OpId> weight_ops = {};
+  std::vector<ValueId> sums = {};  // results of these that the division makes partial
+  bool looks_up = false;           // a factor of it is a masked reduction: rows of a table
   /// A parameter that an op reduces over has a dim of it: columns, rows, channels, vocabulary.
   bool has_weights = false;
   Flops weight_flops{0};         // of product_flops, those of such ops

@@ -8,29 +8,13 @@
 #include "base/text/count_text.h"
 #include "base/text/text.h"
 #include "compiler/schedule/named_orders.h"
-#include "planner/placement/search_policy.h"
-#include "planner/presets/dim_classes.h"
+#include "planner/presets/internal/division.h"
 #include "planner/presets/internal/gradients.h"
-#include "planner/presets/internal/zero.h"
-#include "planner/presets/roles.h"
 #include "planner/presets/stages.h"
-#include "sharding/explicit/name_patterns.h"
 #include "sharding/explicit/stage_patterns.h"
 
 namespace tessera {
 namespace {
-
-/// A preset whose axes have sizes above 1.
-struct Degrees {
-  std::vector<std::string> names;
-  Shape shape;
-  int64_t stages = 1;
-  std::string text;
-
-  bool has(std::string_view axis) const {
-    return std::find(names.begin(), names.end(), axis) != names.end();
-  }
-};
 
 int64_t rest_of(const Preset& preset, std::optional<int> ranks) {
   int64_t others = preset.stages;
@@ -61,200 +45,6 @@ Degrees degrees_of(const Preset& preset, std::optional<int> ranks) {
   return degrees;
 }
 
-/// Marks on tensors, one for all of equal placements.
-class TensorMarks {
- public:
-  explicit TensorMarks(const Graph& graph) : graph_(graph) {}
-
-  /// "" says nothing.
-  void add(ValueId value, const std::string& placement) {
-    if (placement.empty()) return;
-    if (!names_.contains(placement)) placements_.push_back(placement);
-    names_[placement].push_back(graph_.value(value).name);
-  }
-  /// Copies of the value in another placement live for a pass.
-  void free_copies(ValueId value) { freed_.push_back(graph_.value(value).name); }
-
-  std::vector<Mark> all(const std::string& origin) const {
-    std::vector<Mark> marks;
-    for (const std::string& placement : placements_)
-      for (std::string& pattern : to_patterns(names_.at(placement)))
-        marks.push_back(shard_tensor(std::move(pattern), placement, origin));
-    for (std::string& pattern : to_patterns(freed_)) {
-      marks.push_back(shard_tensor(std::move(pattern), "", origin));
-      marks.back().copies = ReplicaLifetime::kPass;
-    }
-    return marks;
-  }
-
- private:
-  const Graph& graph_;
-  std::vector<std::string> freed_;
-  std::vector<std::string> placements_;  // in the order of the first tensor
-  std::map<std::string, std::vector<std::string>> names_;
-};
-
-/// The axis that divides each class of dims.
-class Division {
- public:
-  Division(const Graph& graph, const Degrees& degrees)
-      : graph_(graph),
-        degrees_(degrees),
-        dims_(dim_classes_of(graph)),
-        axes_(dims_.classes.size()),
-        is_batch_(dims_.classes.size()) {
-    for (DimClassIndex index : batch_classes(graph, dims_)) is_batch_[index.value()] = true;
-    if (degrees.has(kDataAxis)) divide(batch_classes(graph, dims_), kDataAxis);
-    if (degrees.has(kSpaceAxis)) divide(space(degrees), kSpaceAxis);
-    if (degrees.has(kTensorAxis)) divide(tensor(degrees), kTensorAxis);
-  }
-
-  /// One mark for all tensors of equal placements.
-  ///   gradients  of the parameters whose sums over micro-batches level 2 divides
-  std::vector<Mark> marks(const std::string& origin, int zero, const Gradients& gradients) const {
-    TensorMarks marks(graph_);
-    for (ValueId value : marked())
-      if (zero == 0 || !is_parameter(value)) marks.add(value, placement_of(value));
-    if (zero > 0) divide_state(zero, gradients, marks, [](ValueId) { return true; });
-    return marks.all(origin);
-  }
-
-  bool is_parameter(ValueId value) const {
-    const Variable* variable = graph_.variable_of(value);
-    return variable && variable->trainable;
-  }
-
-  /// Divides the state of the optimizer over kDataAxis, too, and so the sums of gradients over
-  /// micro-batches from level 2 on, and the parameters at level 3.
-  ///   gradients  those whose sums are divided
-  ///   is_wanted  says of which parameters
-  template <class IsWanted>
-  void divide_state(int zero, const Gradients& gradients, TensorMarks& marks,
-                    const IsWanted& is_wanted) const {
-    std::map<std::string, std::vector<ValueId>> states;  // by the name of their parameter
-    for (const Variable& variable : graph_.variables())
-      if (!variable.origin.source.empty()) states[variable.origin.source].push_back(variable.value);
-    for (const Variable& variable : graph_.variables()) {
-      if (!variable.trainable || !is_wanted(variable.value)) continue;
-      const AxesOfDims whole = axes_of(variable.value), parts = divided_by_data(variable.value);
-      const bool at_rest = zero == 3 && parts != whole;
-      marks.add(variable.value, spec_of(at_rest ? parts : whole, "P()"));
-      if (at_rest) marks.free_copies(variable.value);
-      const auto found = gradients.find(graph_.value(variable.value).name);
-      if (parts != whole && found != gradients.end())
-        for (const ValueId gradient : found->second)
-          marks.add(gradient, summed_over_micro_batches(parts));
-      for (ValueId state : states[graph_.value(variable.value).name])
-        if (graph_.type(state).shape == graph_.type(variable.value).shape)
-          marks.add(state, spec_of(parts, "P()"));
-    }
-  }
-
-  /// Inputs, then parameters, then the first value of each class of space that no input has.
-  std::vector<ValueId> marked() const {
-    std::vector<ValueId> values = graph_.inputs();
-    for (const Variable& variable : graph_.variables())
-      if (variable.origin.source.empty()) values.push_back(variable.value);
-    for (DimClassIndex i : dims_.classes.indices())
-      if (axes_[i.value()] == kSpaceAxis && !has_input(graph_, dims_.classes[i]))
-        values.push_back(dims_.classes[i].members.front().value);
-    return values;
-  }
-
-  /// P("dp", None, "tp"); "" when nothing divides it.
-  std::string placement_of(ValueId value) const { return spec_of(axes_of(value)); }
-  /// The same of a result, whose rows micro-batches divide first: P(("mb", "dp"), None, "tp").
-  std::string placement_in_time(ValueId value) const {
-    AxesOfDims axes = axes_of(value);
-    for (size_t d = 0; d < axes.size(); ++d) {
-      const DimClassIndex index = dims_.of_value[value.index][d];
-      if (index.is_none() || !is_batch_[index.value()]) continue;
-      axes[d].insert(axes[d].begin(), std::string(kMicroBatchAxis));
-      break;
-    }
-    return spec_of(axes);
-  }
-
- private:
-  AxesOfDims divided_by_data(ValueId value) const {
-    const auto size_of = [&](std::string_view axis) {
-      const auto found = std::find(degrees_.names.begin(), degrees_.names.end(), axis);
-      return degrees_.shape[static_cast<int>(found - degrees_.names.begin())];
-    };
-    const AxesOfDims axes = axes_of(value);
-    std::vector<int64_t> divided(axes.size(), 1);
-    for (size_t d = 0; d < axes.size(); ++d)
-      for (const std::string& axis : axes[d]) divided[d] *= size_of(axis);
-    return divided_further(graph_.type(value).shape, axes, divided,
-                           {kDataAxis, size_of(kDataAxis)});
-  }
-
-  void divide(const std::vector<DimClassIndex>& classes, std::string_view axis) {
-    for (DimClassIndex index : classes) axes_[index.value()] = axis;
-  }
-
-  std::vector<DimClassIndex> space(const Degrees& degrees) const {
-    std::vector<DimClassIndex> found = space_classes(graph_, dims_);
-    if (share_of_products(dims_, found) < kSearchPolicy.share_of_space)
-      refuse_config(
-          "preset '" + degrees.text + "': sp divides too little of this network",
-          "sp divides rows of images or positions of a sequence, and less than half of the "
-          "products and convolutions here keep them",
-          "use dp or tp");
-    return found;
-  }
-
-  std::vector<DimClassIndex> tensor(const Degrees& degrees) const {
-    std::vector<DimClassIndex> found = tensor_classes(graph_, dims_);
-    if (found.empty())
-      refuse_config("preset '" + degrees.text + "': tp divides no weight of this network",
-                    "dividing any of them would exchange more than it saves", "use dp or pp");
-    return found;
-  }
-
-  std::string_view axis_of(DimClassIndex index) const {
-    return index.is_none() ? "" : axes_[index.value()];
-  }
-  /// An axis divides the first of the dims that it may divide.
-  AxesOfDims axes_of(ValueId value) const {
-    AxesOfDims axes;
-    for (DimClassIndex index : dims_.of_value[value.index]) {
-      axes.emplace_back();
-      const std::string axis(axis_of(index));
-      const std::vector<std::string> one{axis};
-      if (!axis.empty() && std::find(axes.begin(), axes.end(), one) == axes.end())
-        axes.back() = one;
-    }
-    return axes;
-  }
-  static std::string spec_of(const AxesOfDims& axes, const std::string& undivided = "") {
-    std::vector<std::string> parts;
-    for (const std::vector<std::string>& dim : axes) {
-      std::vector<std::string> quoted;
-      for (const std::string& axis : dim) quoted.push_back('"' + axis + '"');
-      parts.push_back(dim.empty()       ? "None"
-                      : dim.size() == 1 ? quoted[0]
-                                        : "(" + join(quoted, ", ") + ")");
-    }
-    while (!parts.empty() && parts.back() == "None") parts.pop_back();
-    return parts.empty() ? undivided : "P(" + join(parts, ", ") + ")";
-  }
-
-  /// [@dp, @tp] {partial sum: mb}
-  static std::string summed_over_micro_batches(const AxesOfDims& axes) {
-    std::vector<std::string> dims;
-    for (const std::vector<std::string>& dim : axes)
-      dims.push_back(dim.empty() ? "*" : "@" + join(dim, "@"));
-    return "[" + join(dims, ", ") + "] {partial sum: " + std::string(kMicroBatchAxis) + "}";
-  }
-
-  const Graph& graph_;
-  const Degrees degrees_;
-  DimClasses dims_;
-  std::vector<std::string_view> axes_;  // by class; "": none
-  std::vector<bool> is_batch_;          // by class
-};
-
 /// Stages that share the ranks of one position of the pipeline.
 enum class Sharing { kNone, kInTurn, kInV };
 
@@ -268,17 +58,34 @@ Sharing sharing_of(PipelineKind schedule) {
   }
 }
 
+/// The stages of each position of the pipeline.
+int64_t chunks_of(const Preset& preset) {
+  constexpr int64_t kTwo = 2;
+  const Sharing sharing = sharing_of(preset.decisions.schedule);
+  if (preset.chunks > 0 && preset.chunks != kTwo && sharing == Sharing::kInV)
+    refuse_config("preset '" + preset.text + "' has " + counted(preset.chunks, "chunk"),
+                  "schedule " + std::string(to_text(preset.decisions.schedule)) +
+                      " has two stages on each device",
+                  "remove " + std::string(kChunksKey) + ", or use schedule interleaved");
+  if (preset.chunks > 1 && sharing == Sharing::kNone)
+    refuse_config("preset '" + preset.text + "' has " + counted(preset.chunks, "chunk"),
+                  "schedule " + std::string(to_text(preset.decisions.schedule)) +
+                      " has one stage on each device",
+                  "use schedule interleaved, or remove " + std::string(kChunksKey));
+  if (sharing == Sharing::kNone) return 1;
+  return preset.chunks > 0 ? preset.chunks : kTwo;
+}
+
 /// The position in the pipeline of each stage: 0 1 0 1 in turn, 0 1 1 0 in a V.
-std::vector<int64_t> positions_of_stages(int64_t positions, Sharing sharing) {
+std::vector<int64_t> positions_of_stages(int64_t positions, Sharing sharing, int64_t chunks) {
   std::vector<int64_t> list;
-  for (int64_t i = 0; i < positions; ++i) list.push_back(i);
-  if (sharing == Sharing::kNone) return list;
-  for (int64_t i = 0; i < positions; ++i)
-    list.push_back(sharing == Sharing::kInTurn ? i : positions - 1 - i);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk)
+    for (int64_t i = 0; i < positions; ++i)
+      list.push_back(chunk == 1 && sharing == Sharing::kInV ? positions - 1 - i : i);
   return list;
 }
 
-Meshes meshes_of(const Degrees& degrees, Sharing sharing) {
+Meshes meshes_of(const Degrees& degrees, Sharing sharing, int64_t chunks) {
   if (degrees.stages == 1) {
     if (degrees.names.empty()) return {};
     return one_mesh(std::make_shared<const Mesh>(degrees.shape, degrees.names));
@@ -289,7 +96,7 @@ Meshes meshes_of(const Degrees& degrees, Sharing sharing) {
       has_axes ? degrees.names : std::vector<std::string>{std::string(kDataAxis)};
   const auto size = static_cast<int>(element_count(shape));
   Meshes meshes;
-  for (int64_t position : positions_of_stages(degrees.stages, sharing)) {
+  for (int64_t position : positions_of_stages(degrees.stages, sharing, chunks)) {
     std::vector<Rank> ranks;
     for (int i = 0; i < size; ++i) ranks.push_back(static_cast<int>(position) * size + i);
     meshes.push_back({"stage" + std::to_string(meshes.size()),
@@ -338,6 +145,8 @@ std::vector<ValueId> first_results(const Graph& graph, const MeshAssignment& sta
 
 /// The stage of each forward op.
 std::vector<int> stages_of(const Preset& preset, const Graph& graph, int stages) {
+  if (!preset.stage_layers.empty()) return stages_of_layers(graph, preset.stage_layers, stages);
+  if (preset.has_equal_layers) return stages_of_layers(graph, {}, stages);
   const auto boundaries = static_cast<int>(preset.boundaries.size());
   if (boundaries == 0) return even_stages(graph, stages);
   if (boundaries != stages - 1)
@@ -406,11 +215,13 @@ Plan staged_plan(const Graph& graph, const std::vector<int>& stages, Plan decisi
   for (int stage = 0; stage < std::ssize(decisions.meshes); ++stage) {
     const Division& division = division_of(stage);
     const auto is_here = [&](ValueId value) { return assigned.values[value.index] == stage; };
-    const bool divides_state = zero > 0 && degrees_on(*decisions.meshes[stage].mesh).has(kDataAxis);
+    const bool divides_state =
+        zero > 0 && !degrees_on(*decisions.meshes[stage].mesh).zero_axis().empty();
     for (ValueId value : division.marked())
       if (is_here(value) && !(divides_state && division.is_parameter(value)))
         tensors.add(value, division.placement_of(value));
-    if (divides_state) division.divide_state(zero, {}, tensors, is_here);
+    if (divides_state)
+      division.divide_state({.zero = zero, .divides_masters = true}, {}, tensors, is_here);
   }
   const Mesh& first = *decisions.meshes.front().mesh;
   const bool are_alike = std::ranges::all_of(decisions.meshes, [&](const NamedMesh& mesh) {
@@ -430,14 +241,18 @@ Plan staged_plan(const Graph& graph, const std::vector<int>& stages, Plan decisi
 Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ranks) {
   const Degrees degrees = degrees_of(preset, ranks);
   const std::string origin = "preset " + preset.text;
-  if (preset.zero > 0 && !degrees.has(kDataAxis))
+  if (preset.zero > 0 && degrees.zero_axis().empty())
     refuse_config(
         "preset '" + preset.text + "' has zero=" + std::to_string(preset.zero) + " without dp",
-        "zero divides what the ranks of the axis dp would all keep",
-        "give a degree dp of at least 2, or remove zero");
+        "zero divides what the ranks of the axis fsdp, or dp without it, would all keep",
+        "give a degree dp or fsdp of at least 2, or remove zero");
+  if (preset.sequence_parallel && !degrees.has(kTensorAxis))
+    refuse_config("preset '" + preset.text + "' has " + std::string(kSequenceKey) + " without tp",
+                  "it divides the positions of sequences over tp, where tp does not divide weights",
+                  "give a degree tp of at least 2, or use the degree sp");
   Plan plan = preset.decisions;
   plan.name = preset.text;
-  plan.meshes = meshes_of(degrees, sharing_of(plan.schedule));
+  plan.meshes = meshes_of(degrees, sharing_of(plan.schedule), chunks_of(preset));
   if (!preset.decisions.meshes.empty()) {  // they say a device
     if (plan.meshes.empty()) plan.meshes = plan.placed();
     for (NamedMesh& mesh : plan.meshes) mesh.device = preset.decisions.meshes.front().device;
@@ -446,7 +261,7 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
     plan.micro_batches = micro_batches_for(graph, plan.micro_batches, plan.accumulate);
   std::vector<Mark> marks;
   std::vector<int> stages;
-  if (plan.meshes.size() > 1 || !preset.boundaries.empty()) {
+  if (plan.meshes.size() > 1 || !preset.boundaries.empty() || !preset.stage_layers.empty()) {
     stages = stages_of(preset, graph, static_cast<int>(std::max<size_t>(1, plan.meshes.size())));
     marks = stage_marks(graph, plan.meshes, stages, origin);
   }
@@ -457,7 +272,11 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
   Gradients gradients;
   if (preset.zero >= 2)
     gradients = gradients_of(graph, assign_meshes(graph, plan.placed(), marks).ops);
-  for (Mark& mark : Division(graph, degrees).marks(origin, preset.zero, gradients))
+  const FurtherDivision further{
+      .zero = preset.zero,
+      .divides_masters = preset.zero > 0 && preset.master_weights == MasterWeights::kDivided,
+      .divides_positions = preset.sequence_parallel};
+  for (Mark& mark : Division(graph, degrees).marks(origin, further, gradients))
     marks.push_back(std::move(mark));
   plan.marks.insert(plan.marks.begin(), marks.begin(), marks.end());
   return plan;

@@ -192,6 +192,39 @@ TEST(Presets, SchedulesOfTwoStagesADeviceHaveThemInTurnOrInAV) {
   EXPECT_EQ(mesh_text(v), "stage0: dp=1 {0}, stage1: dp=1 {1}, stage2: dp=1 {1}, stage3: dp=1 {0}");
 }
 
+TEST(Presets, ChunksAreTheStagesOfADeviceInTurn) {
+  EXPECT_EQ(mesh_text(plan_for("pp=2,schedule=interleaved,chunks=3", residual_layers(6))),
+            "stage0: dp=1 {0}, stage1: dp=1 {1}, stage2: dp=1 {0}, stage3: dp=1 {1}, "
+            "stage4: dp=1 {0}, stage5: dp=1 {1}");
+  EXPECT_THAT(error_of("pp=2,chunks=3", residual_layers(6)),
+              HasSubstr("schedule 1f1b has one stage on each device"));
+  EXPECT_THAT(error_of("pp=2,schedule=zb-v,chunks=3", residual_layers(6)),
+              HasSubstr("schedule zb-v has two stages on each device"));
+}
+
+TEST(Presets, StagesHaveWholeLayers) {
+  const auto stages = [](const std::string& text, int layers) {
+    return marks_of(plan_for(text, residual_layers(layers)));
+  };
+  EXPECT_THAT(stages("pp=2,stage_layers=1+5", 6),
+              ElementsAre("layers.0.* on stage0", "layers.{1..5}.* on stage1", "loss on stage1"));
+  EXPECT_THAT(stages("pp=2,stage_layers=6+0", 6),
+              ElementsAre("layers.* on stage0", "loss on stage1"));
+  // Those at both ends have one less.
+  EXPECT_THAT(stages("pp=4,stage_layers=equal", 6),
+              ElementsAre("layers.0.* on stage0", "layers.{1..2}.* on stage1",
+                          "layers.{3..4}.* on stage2", "layers.5.* on stage3", "loss on stage3"));
+  EXPECT_THAT(error_of("pp=2,stage_layers=1+4", residual_layers(6)),
+              HasSubstr("this network repeats 6 layers"));
+  EXPECT_THAT(error_of("pp=2,stage_layers=1+4+1", residual_layers(6)),
+              HasSubstr("there are 2 stages"));
+  EXPECT_THAT(error_of("pp=3,stage_layers=3+0+3", residual_layers(6)),
+              HasSubstr("leaves a stage without ops"));
+  EXPECT_THAT(error_of("pp=2,stage_layers=1+x", residual_layers(6)), HasSubstr("has \"x\""));
+  EXPECT_THAT(error_of("pp=2,stage_layers=equal,boundaries=layers.0", residual_layers(6)),
+              HasSubstr("both say where stages end"));
+}
+
 TEST(Presets, ADeviceIsThatOfEveryRank) {
   for (const char* text : {"dp=2,device=fake", "pp=2,device=fake", "dp=1,device=fake"})
     for (const NamedMesh& mesh : plan_for(text, residual_layers(4)).meshes)
@@ -224,11 +257,58 @@ TEST(Presets, ZeroThreeDividesTheParametersAndFreesTheirCopies) {
   EXPECT_EQ(plan.marks.back().copies, ReplicaLifetime::kPass);
 }
 
+TEST(Presets, FsdpDividesParametersAndBatchAndDpOutsideOfItTheBatchAlone) {
+  EXPECT_THAT(marks_of(plan_for("fsdp=2", with_states(kTwoProducts))),
+              ElementsAre("{x,red,blue,green} P(\"fsdp\")", "{red,blue,green}.mean P(\"fsdp\")",
+                          "{red,blue,green} "));
+  const Plan both = plan_for("dp=2,fsdp=4", with_states(kTwoProducts));
+  EXPECT_EQ(mesh_text(both), "dp=2 fsdp=4");
+  EXPECT_THAT(marks_of(both),
+              ElementsAre("x P((\"dp\", \"fsdp\"))", "{red,blue,green} P(\"fsdp\")",
+                          "{red,blue,green}.mean P(\"fsdp\")", "{red,blue,green} "));
+  EXPECT_THAT(marks_of(plan_for("fsdp=2,zero=0", with_states(kTwoProducts))),
+              ElementsAre("x P(\"fsdp\")"));
+}
+
+// The weight is f32, and its product in 16 bits.
+constexpr const char* kMixed =
+    "input x: bf16[8,64]\n"
+    "variable red: f32[64,256] = normal(0.0, 0.02)\n"
+    "variable bias: f32[256] = constant(0.0)\n"
+    "red.bf16 = cast(red) {to=\"bf16\"}: bf16[64,256]\n"
+    "a = dot_general(x, red.bf16) {spec=\"bi,io->bo\"}: bf16[8,256]\n"
+    "a.f32 = cast(a) {to=\"f32\"}: f32[8,256]\n"
+    "b = broadcast(bias) {dims=[1], shape=[8, 256]}: f32[8,256]\n"
+    "c = add(a.f32, b): f32[8,256]\n"
+    "loss = reduce(c) {dims=[0, 1], op=\"sum\"}: f32[]\n"
+    "variable red.mean: f32[64,256] = constant(0.0) state <- optimizer red\n"
+    "output loss = loss\n";
+
+TEST(Presets, MasterWeightsAreDividedWithTheirStateAndReadThroughCopiesOfAStep) {
+  const Plan plan = plan_for("dp=2,zero=1", kMixed);
+  EXPECT_THAT(marks_of(plan),
+              ElementsAre("{x,red} P(\"dp\")", "red.mean P(\"dp\")", "bias P()", "red "));
+  EXPECT_EQ(plan.marks.back().copies, ReplicaLifetime::kStep);
+  EXPECT_THAT(marks_of(plan_for("dp=2,zero=1,master_weights=whole", kMixed)),
+              ElementsAre("x P(\"dp\")", "red.mean P(\"dp\")", "{red,bias} P()"));
+}
+
+TEST(Presets, SequenceParallelismDividesPositionsWhereTpDividesNoWeight) {
+  // The sum of the output product is scattered over positions; x of the products is an input.
+  EXPECT_THAT(marks_of(plan_for("dp=2,tp=2,sequence_parallel=true", kAttention)),
+              ElementsAre("x P(\"dp\")", "{one,two,three} P(None, \"tp\")", "four P(\"tp\")",
+                          "y P(\"dp\", \"tp\")"));
+  EXPECT_THAT(error_of("dp=2,sequence_parallel=true", kAttention), HasSubstr("without tp"));
+  EXPECT_THAT(error_of("tp=2,sequence_parallel=true", kTwoProducts),
+              HasSubstr("sequence_parallel divides nothing of this network"));
+}
+
 TEST(Presets, ZeroNeedsDataParallelism) {
-  EXPECT_EQ(error_of("tp=2,zero=1", with_states(kTwoProducts)),
-            "preset 'tp=2,zero=1' has zero=1 without dp\n"
-            "  why: zero divides what the ranks of the axis dp would all keep\n"
-            "  fix: give a degree dp of at least 2, or remove zero");
+  EXPECT_EQ(
+      error_of("tp=2,zero=1", with_states(kTwoProducts)),
+      "preset 'tp=2,zero=1' has zero=1 without dp\n"
+      "  why: zero divides what the ranks of the axis fsdp, or dp without it, would all keep\n"
+      "  fix: give a degree dp or fsdp of at least 2, or remove zero");
   EXPECT_THAT(error_of("dp=2,zero=4", kTwoProducts), HasSubstr("4 is no level of zero"));
 }
 

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
+#include "ir/graph/repeated_layers.h"
 #include "ir/ops/operator.h"
 #include "planner/placement/search_policy.h"
 
@@ -160,6 +163,33 @@ bool has_name(const std::string& op, const std::string& name) {
   return matches(name, op) || matches(name + ".*", op);
 }
 
+[[noreturn]] void refuse_layers(const std::string& what, const std::string& why) {
+  throw UserError(what, why,
+                  "write stage_layers = \"equal\", or one number for each stage, such as "
+                  "stage_layers=5+6+6+5",
+                  ExitCode::kBadConfig);
+}
+
+/// Where each repeated layer begins and ends, by position among the forward ops, in program order.
+std::vector<std::pair<int, int>> spans_of_layers(const Graph& graph, const std::vector<OpId>& ops) {
+  std::vector<int> position(graph.ops().size(), 0);
+  for (int i = 0; i < std::ssize(ops); ++i) position[ops[i].index] = i;
+  std::vector<std::pair<int, int>> spans;
+  for (const auto& group : find_repeated_layers(graph).groups)
+    for (const Layer& layer : group)
+      spans.emplace_back(position[layer.ops.front().index], position[layer.ops.back().index] + 1);
+  std::sort(spans.begin(), spans.end());
+  return spans;
+}
+
+/// As many on each stage, and those that are left on stages in the middle.
+std::vector<int64_t> equal_layers(int64_t count, int stages) {
+  std::vector<int64_t> layers(stages, count / stages);
+  const int64_t left = count % stages, first = (stages - left) / 2;
+  for (int64_t i = 0; i < left; ++i) ++layers[first + i];
+  return layers;
+}
+
 [[noreturn]] void refuse_boundary(const std::string& name, const std::string& what,
                                   const std::string& why) {
   throw UserError("the boundary '" + name + "' " + what, why,
@@ -226,6 +256,34 @@ std::vector<int> stages_after(const Graph& graph, const std::vector<std::string>
     before = after;
   }
   return stages;
+}
+
+std::vector<int> stages_of_layers(const Graph& graph, std::vector<int64_t> layers, int stages) {
+  const std::vector<OpId> ops = forward_ops(graph);
+  const std::vector<std::pair<int, int>> repeated = spans_of_layers(graph, ops);
+  const auto count = static_cast<int64_t>(repeated.size());
+  if (layers.empty()) layers = equal_layers(count, stages);
+  if (std::ssize(layers) != stages)
+    refuse_layers("stage_layers has the layers of " + counted(std::ssize(layers), "stage"),
+                  "there are " + counted(stages, "stage") + ": pp times chunks");
+  if (std::accumulate(layers.begin(), layers.end(), int64_t{0}) != count)
+    refuse_layers("stage_layers has " +
+                      counted(std::accumulate(layers.begin(), layers.end(), int64_t{0}), "layer"),
+                  "this network repeats " + counted(count, "layer"));
+  std::vector<int> result(ops.size(), 0);
+  int64_t done = 0;
+  int before = 0;
+  for (int stage = 1; stage < stages; ++stage) {
+    done += layers[stage - 1];
+    const int begin = count == 0 ? 0 : done > 0 ? repeated[done - 1].second : repeated[0].first;
+    if (begin <= before || begin >= std::ssize(ops))
+      refuse_layers("stage_layers leaves a stage without ops",
+                    "only the first and the last stage may have no layers, where they have other "
+                    "ops");
+    std::fill(result.begin() + begin, result.end(), stage);
+    before = begin;
+  }
+  return result;
 }
 
 std::vector<bool> ops_named(const Graph& graph, const std::string& name, const std::string& key) {

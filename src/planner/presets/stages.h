@@ -29,6 +29,17 @@ std::vector<int> even_stages(const Graph& graph, int stages);
 ///           for names in another order
 std::vector<int> stages_after(const Graph& graph, const std::vector<std::string>& names);
 
+/// The stage of each forward op, by position among them, where each stage has some repeated layers
+/// (ir/graph/repeated_layers.h). What is before them is on the first stage, what is behind them on
+/// the last one.
+///
+///   layers  of each stage; empty: as many on each, and one less on stages at both ends, which have
+///           the embedding and the head, where they are not a multiple of the stages
+///   throws  UserError (78): a number of stages or layers that is not that of the graph, and a
+///   stage
+///           without ops
+std::vector<int> stages_of_layers(const Graph& graph, std::vector<int64_t> layers, int stages);
+
 /// By position among the forward ops: is it an op of the name, or of the scope?
 ///
 ///   key     of the plan that says the name, for the message

@@ -427,6 +427,14 @@ class PlanSearch {
     return true;
   }
 
+  /// The best plan has to fit with all programs of a run; where it does not the next one is best.
+  void complete_best() {
+    while (result_.best && !best().has_whole_memory) {
+      complete_memory(request_, result_.candidates[*result_.best]);
+      choose_best(result_, options_.constraints);
+    }
+  }
+
   const EvaluatedCandidate& best() const { return result_.candidates[*result_.best]; }
 
  private:
@@ -524,6 +532,7 @@ void PlanSearch::report(std::string name, std::string explanation, bool is_wante
   stage.has_run = is_wanted;
   const Stopwatch watch;
   if (is_wanted) run();
+  complete_best();
   stage.time = watch.elapsed();
   stage.evaluated = count() - before;
   if (result_.best) stage.best = best().step();

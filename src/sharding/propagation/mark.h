@@ -2,6 +2,7 @@
 // pattern.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,7 +30,10 @@ struct Mark {
   std::string placement;  // "": left open
   std::string origin;     // the position of the mark: "plan.json marks[2]", "code"
   std::string mesh = {};  // the name of its stage; "": left open
-  ReplicaLifetime copies = ReplicaLifetime::kStep;  // of the tensors
+  /// Of the tensors; a step where no mark says it. Of a variable that a mark says it of, the
+  /// placement is where the variable rests: its ops read copies gathered over the axes that divide
+  /// inputs, and the optimizer updates what rests.
+  std::optional<ReplicaLifetime> copies = {};
 
   bool operator==(const Mark&) const = default;
 };
@@ -45,10 +49,10 @@ inline Mark shard_op(std::string pattern, std::string placement, std::string ori
 inline Mark shard_module(std::string pattern, std::string placement, std::string origin = "code") {
   return {Mark::Kind::kModule, std::move(pattern), std::move(placement), std::move(origin)};
 }
-/// Makes copies of the tensors anew in each pass that reads them.
-inline Mark copies_by_pass(std::string pattern, std::string origin = "code") {
-  return {Mark::Kind::kTensor,   std::move(pattern), "", std::move(origin), "",
-          ReplicaLifetime::kPass};
+/// Says how long copies of the tensors live.
+inline Mark copies_live_for(ReplicaLifetime life, std::string pattern,
+                            std::string origin = "code") {
+  return {Mark::Kind::kTensor, std::move(pattern), "", std::move(origin), "", life};
 }
 /// Runs the ops whose names match on the mesh called `mesh`.
 inline Mark stage(std::string pattern, std::string mesh, std::string origin = "code") {

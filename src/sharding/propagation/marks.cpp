@@ -356,11 +356,12 @@ std::string_view to_text(ReplicaLifetime life) {
   return life == ReplicaLifetime::kStep ? "step" : "pass";
 }
 
-std::vector<ReplicaLifetime> copy_lives(const Graph& graph, const std::vector<Mark>& marks) {
-  std::vector<ReplicaLifetime> lives;
+std::vector<std::optional<ReplicaLifetime>> copy_lives(const Graph& graph,
+                                                       const std::vector<Mark>& marks) {
+  std::vector<std::optional<ReplicaLifetime>> lives;
   for (const Mark& mark : marks) {
-    if (mark.copies == ReplicaLifetime::kStep) continue;
-    lives.resize(graph.values().size(), ReplicaLifetime::kStep);
+    if (!mark.copies) continue;
+    lives.resize(graph.values().size());
     for (ValueId value : values_named(graph, mark.pattern)) {
       lives[value.index] = mark.copies;
       for (OpId user : graph.value(value).users)  // a cast is read in place of the variable

@@ -42,8 +42,9 @@ ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
 /// zero: a zero is the partial value zero on every rank, and other values can be split in many
 /// ways.
 bool may_be_partial(const Graph& graph, ValueId value);
-/// By value, how long copies live; empty when no mark says anything.
-std::vector<ReplicaLifetime> copy_lives(const Graph& graph, const std::vector<Mark>& marks);
+/// By value, how long marks say that copies live; empty when none says anything.
+std::vector<std::optional<ReplicaLifetime>> copy_lives(const Graph& graph,
+                                                       const std::vector<Mark>& marks);
 
 /// The same with everything on one mesh.
 ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh,

@@ -67,7 +67,8 @@ ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vect
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                        const RuleLookup& rules, MeshAssignment stages) {
   ShardedGraph sharded = propagate_all({graph, meshes, marks, rules, std::move(stages), nullptr});
-  sharded.copies = copy_lives(graph, marks);
+  for (const std::optional<ReplicaLifetime>& life : copy_lives(graph, marks))
+    sharded.copies.push_back(life.value_or(ReplicaLifetime::kStep));
   return sharded;
 }
 

@@ -38,7 +38,7 @@ FuzzCase zero_3(bool by_pass, int64_t micro_batches) {
   for (int i = 0; i < kLayers; ++i) {
     const std::string w = "layer" + std::to_string(i) + ".w";
     given.marks.push_back(shard_tensor(w, "P(\"dp\")", "case"));
-    if (by_pass) given.marks.push_back(copies_by_pass(w, "case"));
+    if (by_pass) given.marks.push_back(copies_live_for(ReplicaLifetime::kPass, w, "case"));
   }
   given.fills["learning_rate"] = {false, 0.001, 0.01};
   return given;

@@ -64,7 +64,7 @@ FuzzCase random_case(uint64_t seed);
 ///     fill x whole -3.0 3.0
 ///     stage op y last
 ///     mark tensor x P("x")
-///     copies x                           live for a pass
+///     copies x                           live for a pass; "copies x step": for a step
 ///     graph
 ///     input x: f32[5]
 ///     y = neg(x): f32[5]

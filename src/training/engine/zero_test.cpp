@@ -50,6 +50,27 @@ TEST(Zero, DividesWhatTensorParallelismLeaves) {
   EXPECT_NEAR(zero.parameters, tensor.parameters / 2, 0.01 * tensor.parameters);
 }
 
+// State is divided inside of a group of fsdp and the same in all of them.
+TEST(Zero, DividesInsideOfAGroupAlone) {
+  const RunConfig config = tiny_gpt();
+  const Held whole = held_with(config, "dp=8"), hybrid = held_with(config, "dp=2,fsdp=4"),
+             sums = held_with(config, "dp=2,fsdp=4,zero=2");
+  EXPECT_NEAR(hybrid.state, whole.state / 4, 0.01 * whole.state);
+  EXPECT_NEAR(hybrid.parameters, whole.parameters / 4, 0.01 * whole.parameters);
+  EXPECT_NEAR(sums.state, whole.state / 4, 0.01 * whole.state);
+  EXPECT_EQ(sums.parameters, whole.parameters);
+}
+
+// The ops of a step read 16-bit copies, so no rank needs the f32 parameters of the others.
+TEST(Zero, DividesMasterWeightsOfMixedPrecision) {
+  RunConfig config = tiny_gpt();
+  config.train.precision.dtype = DType::kBF16;
+  const Held whole = held_with(config, "dp=4,zero=1,master_weights=whole"),
+             divided = held_with(config, "dp=4,zero=1");
+  EXPECT_NEAR(divided.parameters, whole.parameters / 4, 0.02 * whole.parameters);
+  EXPECT_EQ(divided.state, whole.state);
+}
+
 /// Bytes that a rank sends of gradients, and that it keeps of their sums over micro-batches.
 struct Gradients {
   int64_t sent = 0, kept = 0;

@@ -12,8 +12,7 @@ constexpr std::string_view kDividedParameters =
     "parameters with \"placement\": \"P(\\\"dp\\\")\" and \"copies\": \"pass\" does";
 
 constexpr std::array kAliases =
-    std::to_array<KeyAlias>({{"fsdp", "zero", kDividedParameters},
-                             {"zero", "marks", kDividedParameters},
+    std::to_array<KeyAlias>({{"zero", "marks", kDividedParameters},
                              {"zero_stage", "zero", kDividedParameters},
                              {"ddp", "dp"},
                              {"data_parallel", "dp"},
@@ -26,7 +25,11 @@ constexpr std::array kAliases =
                              {"pipeline_parallel", "pp"},
                              {"pipeline_parallel_size", "pp"},
                              {"pipeline_model_parallel_size", "pp"},
-                             {"sequence_parallel", "sp"},
+                             {"data_parallel_replicate_degree", "dp"},
+                             {"data_parallel_shard_degree", "fsdp"},
+                             {"fsdp_size", "fsdp"},
+                             {"virtual_pipeline_model_parallel_size", "chunks"},
+                             {"virtual_pipeline_stages", "chunks"},
                              {"gradient_accumulation_steps", "accumulate"},
                              {"accumulation_steps", "accumulate"},
                              {"accumulate_grad_batches", "accumulate"},
@@ -48,7 +51,8 @@ constexpr std::string_view kNoRing =
     "does not exist here; 'sp' divides the positions, too, and gathers whole keys and values";
 constexpr std::string_view kUseSp = "write sp=2 in a preset if that is wanted, or remove it";
 constexpr std::string_view kNoExperts = "there are no mixtures of experts, so none is divided";
-constexpr std::string_view kRemove = "remove it; the degrees of presets are dp, sp, tp and pp";
+constexpr std::string_view kRemove =
+    "remove it; the degrees of presets are dp, fsdp, sp, tp and pp";
 
 constexpr std::array kForeign =
     std::to_array<ForeignKey>({{"cp", kNoRing, kUseSp},
@@ -64,8 +68,7 @@ constexpr std::array kForeign =
 struct PresetWord {
   std::string_view theirs, ours;
 };
-constexpr std::array kPresetWords = std::to_array<PresetWord>({{"fsdp", "dp=N,zero=3"},
-                                                               {"fsdp2", "dp=N,zero=3"},
+constexpr std::array kPresetWords = std::to_array<PresetWord>({{"fsdp2", "fsdp=N"},
                                                                {"zero1", "dp=N,zero=1"},
                                                                {"zero2", "dp=N,zero=2"},
                                                                {"zero3", "dp=N,zero=3"},

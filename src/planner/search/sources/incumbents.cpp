@@ -187,6 +187,17 @@ bool fixes_decision(const PlanConstraints& constraints, std::string_view key) {
   return ("," + constraints.decisions).find("," + std::string(key) + "=") != std::string::npos;
 }
 
+namespace {
+
+/// Keys that other plans than presets do not have.
+bool is_of_presets_alone(std::string_view key) {
+  constexpr std::string_view kKeys[] = {kShardedDataAxis, kMasterWeightsKey, kSequenceKey,
+                                        kChunksKey, kStageLayersKey};
+  return std::ranges::find(kKeys, key) != std::end(kKeys);
+}
+
+}  // namespace
+
 PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed,
                                const std::string& origin) {
   PlanConstraints constraints{ranks, may_use_fewer};
@@ -194,7 +205,7 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
   const Preset preset = parse_preset(fixed);  // refuses what no preset has
   constraints.boundaries = preset.boundaries;
   constraints.hardware = preset.hardware;
-  if (preset.zero > 0)
+  if (fixes_decision({.decisions = fixed}, kZeroKey) && preset.zero > 0)
     throw UserError(origin + " " + fixed + " fixes zero",
                     "the search decides for every variable how it is kept",
                     "remove zero, or use the preset as a plan: --plan dp=4,zero=1",
@@ -206,6 +217,11 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
     const size_t equals = item.find('=');
     const std::string key(trim(std::string_view(item).substr(0, equals)));
     const std::string value(trim(std::string_view(item).substr(equals + 1)));
+    if (is_of_presets_alone(key))
+      throw UserError(origin + " " + fixed + " fixes " + key,
+                      "it says how presets are divided, and no other plan that is searched",
+                      "remove " + key + ", or use the preset as a plan: --plan " + fixed,
+                      ExitCode::kBadConfig);
     if (std::ranges::find(keys, key) == keys.end()) {
       if (key != kStagesKey || value == "equal") decisions.push_back(key + "=" + value);
     } else if (value != kRest) {

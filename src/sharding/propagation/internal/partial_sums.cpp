@@ -84,24 +84,37 @@ int plainly_divided_factor(const OpSharding& sharding, int axis) {
   return -1;
 }
 
-/// An op that makes fewer bytes of a partial sum, as a cast to 16 bits, takes the sum undivided
-/// over the axes on which it is partial, even where its result is divided over them: so it is its
-/// result that is reduced and divided, by one exchange.
+void undivide(PropagationState& state, OpId id, const std::vector<int>& inputs, int axis,
+              int factor) {
+  std::erase(state.op(id).sharding.factor_axes[factor], axis);
+  for (const int input : inputs)
+    for (DimSharding& dim : state.canonical(state.graph().op(id).inputs[input]).attr.dims) {
+      std::erase(dim.axes, axis);
+      if (dim.axes.empty()) dim = {};
+    }
+}
+
+/// Where dividing the result of an op costs more than dividing its operands: one that makes fewer
+/// bytes of a partial sum, as a cast to 16 bits, and one that adds several partial sums. It takes
+/// them undivided over the axes on which they are partial, even where its result is divided over
+/// them: so it is its result that is reduced and divided, by one exchange.
 void leave_parts_undivided(PropagationState& state, OpId id) {
   OpState& op = state.op(id);
-  if (op.rule.inputs.size() != 1 || op.rule.outputs.size() != 1 || op.rule.linear.empty() ||
-      byte_size(op.view.outputs[0]) >= byte_size(op.view.inputs[0]))
-    return;
-  const ValueId value = state.graph().op(id).inputs[0];
-  if (!is_for_one_op(state, value)) return;
-  for (const PartialAxis& part : made_attr(state, value).partial) {
-    if (part.reduce != ReduceOp::kSum || is_time(*op.sharding.mesh, part.axis)) continue;
-    const int factor = plainly_divided_factor(op.sharding, part.axis);
-    if (factor < 0) continue;
-    std::erase(op.sharding.factor_axes[factor], part.axis);
-    for (DimSharding& dim : state.canonical(value).attr.dims) {
-      std::erase(dim.axes, part.axis);
-      if (dim.axes.empty()) dim = {};
+  if (op.rule.outputs.size() != 1) return;
+  const std::vector<ValueId>& inputs = state.graph().op(id).inputs;
+  for (const std::vector<int>& set : op.rule.linear) {
+    const bool makes_fewer = set.size() == 1 && inputs.size() == 1 &&
+                             byte_size(op.view.outputs[0]) < byte_size(op.view.inputs[0]);
+    if (!makes_fewer && set.size() < 2) continue;
+    if (set.size() != inputs.size() ||
+        !std::ranges::all_of(set, [&](int i) { return is_for_one_op(state, inputs[i]); }))
+      continue;
+    for (const PartialAxis& part : made_attr(state, inputs[set.front()]).partial) {
+      const bool are_partial = std::ranges::all_of(
+          set, [&](int i) { return has_partial_sum(made_attr(state, inputs[i]), part.axis); });
+      if (!are_partial || is_time(*op.sharding.mesh, part.axis)) continue;
+      const int factor = plainly_divided_factor(op.sharding, part.axis);
+      if (factor >= 0) undivide(state, id, set, part.axis, factor);
     }
   }
 }

@@ -14,8 +14,9 @@ void pass_sums_of_micro_batches(PropagationState& state);
 
 /// Lets the op take partial sums as inputs and produce partial sums, on each axis on which that is
 /// correct and communicates less: the op is linear in these inputs, each has no other use, and the
-/// result has not more bytes. Where it has fewer, as of a cast to 16 bits, the operand is not
-/// divided over the axis, and the result is reduced and divided in its place.
+/// result has not more bytes. Where it has fewer, as of a cast to 16 bits, or adds several such
+/// sums, the operands are not divided over the axis, and the result is reduced and divided in their
+/// place.
 ///   requires  the shardings of all ops are decided; calls are in program order
 void pass_partial_sums(PropagationState& state, OpId id);
 

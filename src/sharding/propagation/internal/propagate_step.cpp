@@ -1,6 +1,9 @@
 #include "sharding/propagation/internal/propagate_step.h"
 
 #include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "sharding/propagation/candidates.h"
 #include "sharding/propagation/internal/op_decision.h"
@@ -102,11 +105,31 @@ Axes same_axes(const DistAttr& from, size_t dim, const DistAttr& to) {
   return axes;
 }
 
+/// Gives a dim the micro-batches that the same axes have on another mesh. A marked tensor gets them
+/// from its op, after its axes went to the other meshes. Returns true when the dim got them.
+bool propagate_time_to_mesh(const DistAttr& from, size_t dim, DistAttr& to) {
+  const auto names = [dim](const DistAttr& attr) {
+    std::vector<std::string> list;
+    for (const int axis : attr.dims[dim].axes) list.push_back(attr.mesh->axes()[axis]);
+    return list;
+  };
+  Axes& held = to.dims[dim].axes;
+  if (held.empty() || !is_time(*to.mesh, 0) || to.uses(0)) return false;
+  const std::vector<std::string> wanted = names(from);
+  if (wanted.front() != kMicroBatchAxis ||
+      !std::ranges::equal(std::span(wanted).subspan(1), names(to)))
+    return false;
+  held.insert(held.begin(), 0);
+  return true;
+}
+
 /// Gives the open dims of a tensor on one mesh the axes that they have on another. Returns true
 /// when a dim got an axis.
 bool propagate_to_mesh(const TensorPlacement& from, TensorPlacement& to) {
   bool changed = false;
   for (size_t d = 0; d < from.attr.dims.size(); ++d) {
+    if (!to.fixes(d) && !from.attr.dims[d].axes.empty())
+      changed |= propagate_time_to_mesh(from.attr, d, to.attr);
     if (to.fixes(d) || from.attr.dims[d].axes.empty() || !to.attr.dims[d].axes.empty()) continue;
     const Axes axes = same_axes(from.attr, d, to.attr);
     if (axes.empty()) continue;

@@ -91,7 +91,7 @@ std::set<std::string> PropagationState::axes_of_inputs() const {
   return names;
 }
 
-/// How ops that take a variable from copies of a pass see it: gathered over the axes of the inputs.
+/// How ops that read copies of a variable at rest see it: gathered over the axes of the inputs.
 DistAttr PropagationState::as_gathered(DistAttr attr, const std::set<std::string>& axes) {
   for (DimSharding& dim : attr.dims) {
     std::erase_if(dim.axes, [&](int axis) { return axes.contains(attr.mesh->axes()[axis]); });
@@ -100,7 +100,7 @@ DistAttr PropagationState::as_gathered(DistAttr attr, const std::set<std::string
   return attr;
 }
 
-void PropagationState::find_at_rest(const std::vector<ReplicaLifetime>& copies) {
+void PropagationState::find_at_rest(const std::vector<std::optional<ReplicaLifetime>>& copies) {
   if (copies.empty()) return;
   // The placement at rest is also that of the next value: both must be on one mesh, and it must be
   // the next value of no other variable.
@@ -111,8 +111,8 @@ void PropagationState::find_at_rest(const std::vector<ReplicaLifetime>& copies) 
   };
   for (const MarkedValue& marked : marks_.values) {
     const Variable* variable = graph_.variable_of(marked.value);
-    if (variable && copies[marked.value.index] == ReplicaLifetime::kPass &&
-        marked.attr.partial.empty() && has_next_of_its_own(*variable))
+    if (variable && copies[marked.value.index] && marked.attr.partial.empty() &&
+        has_next_of_its_own(*variable))
       at_rest_.emplace(marked.value, marked.attr);
   }
 }

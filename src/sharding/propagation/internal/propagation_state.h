@@ -100,10 +100,10 @@ class PropagationState {
   void find_stages_of_values();
   size_t position_of(ValueId value, int stage) const;
   void place_replicated();
-  /// Finds the variables with copies of a pass whose next value is theirs alone, and made on their
-  /// own mesh.
-  ///   copies  by value; empty: all kStep
-  void find_at_rest(const std::vector<ReplicaLifetime>& copies);
+  /// Finds the variables of which marks say how long copies live, and whose next value is theirs
+  /// alone, and made on their own mesh.
+  ///   copies  by value; may be empty
+  void find_at_rest(const std::vector<std::optional<ReplicaLifetime>>& copies);
   /// nullptr for a variable that rests where ops see it.
   const DistAttr* at_rest(ValueId variable) const;
   void cast_at_rest(ValueId variable, const DistAttr& attr, ShardedGraph& sharded) const;

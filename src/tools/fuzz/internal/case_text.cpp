@@ -100,7 +100,8 @@ std::string line_of(const NamedMesh& named) {
 std::string line_of(const Mark& mark) {
   const std::string what =
       std::string(mark.kind == Mark::Kind::kTensor ? "tensor " : "op ") + mark.pattern + " ";
-  if (mark.copies == ReplicaLifetime::kPass) return "copies " + mark.pattern + "\n";
+  if (mark.copies)
+    return "copies " + mark.pattern + (*mark.copies == ReplicaLifetime::kStep ? " step\n" : "\n");
   return mark.mesh.empty() ? "mark " + what + mark.placement + "\n"
                            : "stage " + what + mark.mesh + "\n";
 }
@@ -127,7 +128,10 @@ void read_line(std::string_view line, FuzzCase& result) {
   } else if (word == "stage") {
     result.marks.push_back(read_stage(line, rest));
   } else if (word == "copies") {
-    result.marks.push_back(copies_by_pass(take_word(rest), "case"));
+    const std::string name = take_word(rest);
+    const bool for_step = trim(rest) == to_text(ReplicaLifetime::kStep);
+    result.marks.push_back(
+        copies_live_for(for_step ? ReplicaLifetime::kStep : ReplicaLifetime::kPass, name, "case"));
   } else if (word == "fill") {
     const std::string name = take_word(rest);
     result.fills[name] = read_fill(line, rest);

@@ -190,7 +190,7 @@ std::string refined(const std::string& spec, const Graph& graph, ValueId value, 
   return "P(" + join(entries, ", ") + ")";
 }
 
-/// Some marks on tensors get open dims and chunks, and some copies live for a pass. The
+/// Some marks on tensors get open dims and chunks, and some say how long copies live. The
 /// dice have a seed of their own: the programs and marks of a seed stay what they are otherwise.
 void refine(uint64_t seed, const Graph& graph, std::vector<Mark>& marks) {
   Dice dice(seed, "refined marks");
@@ -199,7 +199,10 @@ void refine(uint64_t seed, const Graph& graph, std::vector<Mark>& marks) {
   for (Mark& mark : marks) {
     if (mark.kind != Mark::Kind::kTensor || !mark.placement.starts_with("P(")) continue;
     mark.placement = refined(mark.placement, graph, *graph.find_value(mark.pattern), dice);
-    if (dice.chance(0.3)) copies.push_back(copies_by_pass(mark.pattern, "case"));
+    if (dice.chance(0.3))
+      copies.push_back(copies_live_for(ReplicaLifetime::kPass, mark.pattern, "case"));
+    else if (dice.chance(0.2))
+      copies.push_back(copies_live_for(ReplicaLifetime::kStep, mark.pattern, "case"));
   }
   marks.insert(marks.end(), copies.begin(), copies.end());
 }

@@ -19,18 +19,36 @@ constexpr KeyMeaning kPresetMeanings[] = {
      "attention, channels between two convolutions, states of a recurrence where they are made, "
      "the vocabulary of tables and of the output",
      "tp = 2"},
+    {"fsdp",
+     "Parts of the batch, as those of `dp`, over which `zero` divides; without `zero` it is 3. "
+     "With "
+     "`dp` outside of it, state is divided inside of a group and the same in all groups (HSDP)",
+     "fsdp = 8"},
     {"sp", "Parts of space: rows of images, or positions of a sequence", "sp = \"rest\""},
     {"pp",
-     "Stages of nearly equal work; `interleaved`, `zb-v`, `v-half` and `v-min` have "
-     "two for each. Without `micro_batches` the batch has the largest divisor of it that is at "
+     "Stages of nearly equal work; `interleaved` has `chunks` for each, `zb-v`, `v-half` and "
+     "`v-min` "
+     "have two. Without `micro_batches` the batch has the largest divisor of it that is at "
      "most two for each of `pp`",
      "pp = 2"},
     {"zero",
-     "What the ranks of `dp` divide in place of keeping all of it, as ZeRO does: `1` the state of "
+     "What the ranks of `fsdp`, or of `dp` without it, divide in place of keeping all of it, as "
+     "ZeRO does: `1` the state of "
      "the optimizer; `2` the sums of gradients over micro-batches, too, so that each micro-batch "
      "is "
      "reduced and scattered; `3` the parameters, too",
      "zero = 1"},
+    {"master_weights",
+     "With `zero` and products in 16 bits: are the f32 parameters divided, too? Each rank then "
+     "keeps "
+     "a part of them, and a copy in 16 bits for a step",
+     "master_weights = \"whole\""},
+    {"sequence_parallel",
+     "The ranks of `tp` divide the positions of a sequence where they do not divide weights, as "
+     "Megatron's sequence parallelism does: sums are reduced and scattered, and gathered for the "
+     "next products",
+     "sequence_parallel = true"},
+    {"chunks", "Stages of each of `pp` with `interleaved`; 0 is two", "chunks = 3"},
     {"stages",
      "`equal`: where a plan is searched, it has stages of equal work, as those of `pp` are",
      "stages = \"equal\""},
@@ -38,6 +56,10 @@ constexpr KeyMeaning kPresetMeanings[] = {
      "Names of ops or layers after which the stages end, all but the last one; in a text with `+` "
      "between them",
      "boundaries = [\"blocks.5\"]"},
+    {"stage_layers",
+     "The repeated layers of each stage: numbers, in a text with `+` between them, or `equal`: as "
+     "many for each, and one less at both ends where they are no multiple",
+     "stage_layers = [5, 6, 6, 5]"},
     {"stage_hardware",
      "The stages with ops of this name, or of this layer, run on devices of this kind (`cpu`, "
      "`gpu`, "

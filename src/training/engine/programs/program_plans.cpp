@@ -39,6 +39,45 @@ Plan with_possible_micro_batches(const Graph& evaluation, Plan plan) {
   return plan;
 }
 
+/// The placement of a value of a placed program, as a mark has it.
+Mark mark_of(const PlacedGraph& placed, const Plan& plan, ValueId value) {
+  DistAttr attr = placed.sharded.at(value);
+  if (plan.micro_batches > 1) {  // propagation adds them, where a program has them
+    const int stage = placed.sharded.stages.values[value.index];
+    attr = micro_batch_placement(attr, plan.placed()[stage].mesh).attr;
+  }
+  return keep_at(placed.graph.value(value).name, attr, owner_mesh(placed.sharded, value));
+}
+
+/// `plan`, of the evaluation, with its results where training has them: it takes no more memory.
+Plan with_results_of(const PlacedGraph& training, const Plan& trained, const Graph& evaluation,
+                     Plan plan) {
+  for (const Op& op : training.graph.ops()) {
+    if (op.role != Role::kForward) continue;
+    for (const ValueId value : op.outputs) {
+      const auto same = evaluation.find_value(training.graph.value(value).name);
+      if (!same || !(evaluation.type(*same) == training.graph.type(value))) continue;
+      if (DistAttr attr = training.sharded.at(value); attr.partial.empty())
+        plan.marks.push_back(mark_of(training, trained, value));
+    }
+  }
+  return plan;
+}
+
+/// The section of the evaluation of a plan whose training has explicit shardings.
+ShardingSection evaluation_section(const PlacedGraph& training, const Plan& trained,
+                                   const PlannedProgram& evaluation, const CompileOptions& options,
+                                   Shardings& shardings) {
+  const std::string name(section_of(Purpose::kEvaluate));
+  try {
+    const Plan divided = with_results_of(training, trained, evaluation.graph, evaluation.plan);
+    return explicit_section(evaluation.graph, divided, options, name, shardings);
+  } catch (const UserError& error) {
+    if (error.exit_code() != ExitCode::kBadConfig) throw;
+    return explicit_section(evaluation.graph, evaluation.plan, options, name, shardings);
+  }
+}
+
 }  // namespace
 
 std::string_view section_of(Purpose purpose) {
@@ -79,6 +118,14 @@ Plan plan_beside(const PlacedGraph& main, Purpose purpose, const Graph& graph, P
 Plan plan_alone(const Graph& evaluation, Plan plan) {
   if (!plan.shardings) plan.marks = marks_for(evaluation, plan.marks);
   return with_possible_micro_batches(evaluation, std::move(plan));
+}
+
+TaskGraph evaluation_tasks(const Network& network, const TrainingSettings& settings,
+                           const PlacedGraph& training, const Plan& plan) {
+  const Graph graph = graph_of(Purpose::kEvaluate, network, settings, 1);
+  CompileOptions options;
+  options.section = section_of(Purpose::kEvaluate);
+  return compile(graph, plan_beside(training, Purpose::kEvaluate, graph, plan), options).tasks;
 }
 
 std::vector<PlannedProgram> planned_programs(const Network& network,
@@ -133,15 +180,7 @@ Plan with_other_programs(const Network& network, const TrainingSettings& setting
   const PlacedGraph placed = placements(training, plan, options);
   Plan by_marks = plan;
   by_marks.shardings.reset();
-  const auto keep = [&](ValueId value) {
-    DistAttr attr = placed.sharded.at(value);
-    if (plan.micro_batches > 1) {  // propagation adds them, where a program has them
-      const int stage = placed.sharded.stages.values[value.index];
-      attr = micro_batch_placement(attr, plan.placed()[stage].mesh).attr;
-    }
-    by_marks.marks.push_back(
-        keep_at(placed.graph.value(value).name, attr, owner_mesh(placed.sharded, value)));
-  };
+  const auto keep = [&](ValueId value) { by_marks.marks.push_back(mark_of(placed, plan, value)); };
   for (ValueId input : placed.graph.inputs()) keep(input);
   for (const Variable& variable : placed.graph.variables()) keep(variable.value);
   by_marks.marks = with_stages_of(placed, training, std::move(by_marks.marks));
@@ -150,7 +189,9 @@ Plan with_other_programs(const Network& network, const TrainingSettings& setting
     const std::string name(section_of(program.purpose));
     if (result.shardings->find(name)) continue;
     ShardingSection section =
-        explicit_section(program.graph, program.plan, options, name, *result.shardings);
+        program.purpose == Purpose::kEvaluate
+            ? evaluation_section(placed, plan, program, options, *result.shardings)
+            : explicit_section(program.graph, program.plan, options, name, *result.shardings);
     result.shardings->sections.emplace_back(name, std::move(section));
   }
   return result;

@@ -32,6 +32,11 @@ Plan plan_beside(const PlacedGraph& main, Purpose purpose, const Graph& graph, P
 /// `plan` for an evaluation that keeps its variables itself.
 Plan plan_alone(const Graph& evaluation, Plan plan);
 
+/// The evaluation program of an engine that trains, which stays loaded beside the training step.
+///   training  the step as placed under `plan`
+TaskGraph evaluation_tasks(const Network& network, const TrainingSettings& settings,
+                           const PlacedGraph& training, const Plan& plan);
+
 /// `options`: of all programs; their sections are not read.
 /// All programs that an engine compiles under `plan`, the training step first. Models that do not
 /// predict the next token have neither prediction nor decoding.

@@ -281,6 +281,24 @@ std::string_view to_text(Candidate::Source source) {
   throw InternalError("a candidate has no source");
 }
 
+void complete_memory(const PlanRequest& request, EvaluatedCandidate& known) {
+  if (std::exchange(known.has_whole_memory, true)) return;
+  const Candidate& candidate = known.candidate;
+  PredictOptions options;
+  if (request.other_programs) options.beside = request.other_programs(candidate);
+  if (options.beside.empty() && candidate.shorter.empty()) return;
+  std::vector<RankMemoryNeed>& memory = known.prediction.memory;
+  const Deployment deployment = identity_mapping(request.cluster, candidate.plan.hardware());
+  const EarlyExits exits{.in_memory = [&](const PlannedMemory& planned) {
+    std::vector<RankMemoryNeed> whole = memory_needs(planned.graph, deployment, options);
+    for (size_t i = 0; i < whole.size(); ++i) whole[i].batch = memory[i].batch;
+    memory = std::move(whole);
+    return false;
+  }};
+  compile_if(request.graph, candidate.plan, compile_options(request, false), exits);
+  known.fullest = fullest_of(known.prediction, deployment);
+}
+
 Compiled compile_on(const PlanRequest& request, Plan& plan, bool checked) {
   set_cost(request, plan);
   return compile(request.graph, plan, compile_options(request, checked));

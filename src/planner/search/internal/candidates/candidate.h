@@ -21,6 +21,8 @@
 
 namespace tessera {
 
+struct Candidate;
+
 /// What a plan is wanted for. Both outlive what is made of it.
 struct PlanRequest {
   const Graph& graph;  // of a training step, serial
@@ -33,6 +35,10 @@ struct PlanRequest {
   /// are compiled as a whole.
   std::function<Graph(int64_t rows)> graph_of_rows = {};
   std::shared_ptr<ShorterGraphs> shorter_graphs = std::make_shared<ShorterGraphs>();
+  /// The programs that a run has loaded beside the step (PredictOptions::beside). It is asked for
+  /// those that may be the answer.
+  std::function<std::vector<std::shared_ptr<const TaskGraph>>(const Candidate&)> other_programs =
+      {};
 
   bool prefetches_exchanges() const;
 };
@@ -117,6 +123,8 @@ struct EvaluatedCandidate {
   /// false: the step is a lower bound (planner/search/internal/candidates/step_bound.h), and its
   /// parts and the traffic are not known. Its memory is that of the compiled program.
   bool is_simulated = true;
+  /// Is its memory that of a whole run? See complete_memory().
+  bool has_whole_memory = false;
 
   bool fits() const { return prediction.fits(); }
   int ranks() const { return candidate.plan.rank_count(); }
@@ -163,6 +171,11 @@ struct EvaluationOptions {
 ///   throws   what is no UserError (78) of a candidate, and no too small limit of recompute "auto"
 Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,
                      const EvaluationOptions& options = {});
+
+/// Makes the memory of a candidate that of a run: with PlanRequest::other_programs, and for all
+/// micro-batches of a step that was predicted from shorter ones.
+///   ensures  has_whole_memory; it may not fit any more
+void complete_memory(const PlanRequest& request, EvaluatedCandidate& known);
 
 /// Gives the plan the prices of the cluster, and compiles it.
 ///   checked  are the placements and the program checked? It takes a third of the time

@@ -21,6 +21,7 @@
 #include "planner/search/sources/stage_hardware.h"
 #include "training/automatic/auto_plan.h"
 #include "training/engine/graphs.h"
+#include "training/engine/programs/program_plans.h"
 
 namespace tessera {
 namespace {
@@ -102,6 +103,15 @@ PlanRequest Planned::request() const {
     changed.train.batch = rows;
     return training_graph(changed);
   };
+  if (config.data.held_out > 0)
+    request.other_programs = [this](const Candidate& candidate) {
+      const Network network = network_of(config.model);
+      const TrainingSettings settings = training_settings(config);
+      const Plan plan =
+          runnable_plan(candidate, network, settings, constraints, cluster_fingerprint);
+      return std::vector{std::make_shared<const TaskGraph>(
+          evaluation_tasks(network, settings, placements(*graph, plan), plan))};
+    };
   return request;
 }
 

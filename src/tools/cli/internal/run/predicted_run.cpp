@@ -15,16 +15,6 @@ StepWork work_of(const Network& network, const Graph& graph) {
   return {units_per_batch(network, graph), unit_of(network, graph), Flops(model_flops(graph))};
 }
 
-/// The evaluation program of an engine that trains.
-std::shared_ptr<const TaskGraph> evaluation_tasks(const Workload& work, const Plan& plan,
-                                                  const Compiled& training) {
-  const Graph graph = graph_of(Purpose::kEvaluate, work.network, work.settings, 1);
-  CompileOptions options;
-  options.section = section_of(Purpose::kEvaluate);
-  return std::make_shared<const TaskGraph>(
-      compile(graph, plan_beside(training, Purpose::kEvaluate, graph, plan), options).tasks);
-}
-
 /// What the plan says that its ranks need: a type of the cluster, or a kind.
 void set_hardware(const Cluster& cluster, const std::vector<std::string>& hardware,
                   MappingInput& input) {
@@ -75,7 +65,9 @@ PredictedRun predict_run(const Workload& work, const Plan& plan, const Compiled&
   options.products = type_of_products(work.graph);
   options.has_timeline = work.has_timeline;
   options.explains = true;
-  if (work.evaluates) options.beside.push_back(evaluation_tasks(work, plan, compiled));
+  if (work.evaluates)
+    options.beside.push_back(std::make_shared<const TaskGraph>(
+        evaluation_tasks(work.network, work.settings, compiled, plan)));
   // The prediction keeps nothing of the task graph.
   const std::shared_ptr<const TaskGraph> tasks(std::shared_ptr<void>(), &compiled.tasks);
   run.prediction = predict_step(tasks, run.deployment, options);

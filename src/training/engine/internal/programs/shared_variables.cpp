@@ -91,8 +91,8 @@ std::vector<Mark> with_variables_of(const PlacedGraph& main, const Graph& graph,
   for (Mark& mark : marks) {
     if (!is_on_variable(mark))
       kept.push_back(std::move(mark));
-    else if (mark.copies == ReplicaLifetime::kPass)
-      kept.push_back(copies_by_pass(mark.pattern, mark.origin));
+    else if (mark.copies)
+      kept.push_back(copies_live_for(*mark.copies, mark.pattern, mark.origin));
   }
   marks = std::move(kept);
   for (const Variable& variable : graph.variables()) {
