@@ -70,7 +70,7 @@ TEST(ClusterFile, DescribesDevicesMachinesAndLinks) {
   EXPECT_EQ(cluster.type(32).name, "v100-32g") << "a preset needs no description";
   EXPECT_EQ(cluster.link(0, 1), (LinkCost{Seconds(3e-6), 300e9}));
   EXPECT_EQ(cluster.link(8, 15), (LinkCost{Seconds(2e-6), 50e9}));
-  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 8 * 25e9);
+  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 25e9) << "each device has one of eight ports";
   EXPECT_EQ(cluster.level(0, 8), "ib");
   EXPECT_EQ(cluster.level(0, 33), "ib") << "n4 is below the switch of n0";
   EXPECT_EQ(cluster.level(0, 16), "spine");
@@ -169,8 +169,8 @@ TEST(ClusterLine, DescribesMachinesInOneLine) {
   const Cluster four = parse_cluster_line("4x8xh100-sxm;ib=400Gb");
   EXPECT_EQ(four.machine_count(), 4);
   EXPECT_EQ(four.device_count(), 32);
-  EXPECT_EQ(four.link(0, 8).bytes_per_second, 8 * 50e9) << "400 Gb/s for each device";
-  EXPECT_EQ(parse_cluster_line("4x8xh100-sxm;ib=2x200Gb").link(0, 8).bytes_per_second, 50e9);
+  EXPECT_EQ(four.link(0, 8).bytes_per_second, 50e9) << "400 Gb/s for each device";
+  EXPECT_EQ(parse_cluster_line("4x8xh100-sxm;ib=2x200Gb").link(0, 8).bytes_per_second, 25e9);
   const Cluster mixed = parse_cluster_line("2x4xv100 + 2x8xp100");
   ASSERT_EQ(mixed.groups().size(), 2);
   EXPECT_EQ(mixed.groups()[0].devices.size(), 8);

@@ -49,18 +49,34 @@ TEST(Cluster, AMessagePassesThePortsOfTheSmallestGroupAndOfTheNetworkBelowIt) {
   EXPECT_EQ(cluster.device_count(), 16);
   EXPECT_EQ(cluster.name(7), "n1/3");
   EXPECT_THAT(names_of_path(cluster, 0, 1), ElementsAre("n0/0 nvlink out", "n0/1 nvlink in"));
-  EXPECT_THAT(names_of_path(cluster, 0, 4), ElementsAre("n0 leaf out", "n1 leaf in"))
+  EXPECT_THAT(names_of_path(cluster, 0, 4), ElementsAre("n0 leaf port 0 out", "n1 leaf port 0 in"))
       << "what leaves a machine is no traffic of its NVLink";
-  EXPECT_THAT(names_of_path(cluster, 4, 12),
-              ElementsAre("n1 leaf out", "leaf0 spine out", "leaf1 spine in", "n3 leaf in"));
+  EXPECT_THAT(names_of_path(cluster, 4, 12), ElementsAre("n1 leaf port 0 out", "leaf0 spine out",
+                                                         "leaf1 spine in", "n3 leaf port 0 in"));
   EXPECT_THAT(names_of_path(cluster, 3, 3), ElementsAre());
+}
+
+TEST(Cluster, ADeviceUsesItsOwnPartOfThePortsOfItsMachine) {
+  ClusterDescription description = tree_of_machines(2);  // of four devices
+  description.network[0].level.ports = 2;
+  const auto port_of = [&](int ports, DeviceId device) {
+    description.network[0].level.ports = ports;
+    return names_of_path(Cluster(description), device, 4).front();
+  };
+  EXPECT_EQ(port_of(2, 0), "n0 leaf port 0 out");
+  EXPECT_EQ(port_of(2, 1), "n0 leaf port 0 out") << "two neighbours share one";
+  EXPECT_EQ(port_of(2, 2), "n0 leaf port 1 out");
+  EXPECT_EQ(port_of(4, 3), "n0 leaf port 3 out");
+  EXPECT_EQ(port_of(1, 3), "n0 leaf out");
+  EXPECT_EQ(port_of(8, 3), "n0 leaf port 3 out");
+  EXPECT_EQ(Cluster(description).link(0, 4).bytes_per_second, 2 * 25e9) << "two of eight ports";
 }
 
 TEST(Cluster, TheBandwidthOfAMessageIsThatOfTheSlowestPortOnItsPath) {
   const Cluster cluster(tree_of_machines(4));
   EXPECT_EQ(cluster.link(0, 1).bytes_per_second, 300e9);
-  EXPECT_EQ(cluster.link(0, 4).bytes_per_second, 50e9) << "two ports of 25 GB/s";
-  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 40e9);
+  EXPECT_EQ(cluster.link(0, 4).bytes_per_second, 25e9) << "one of two ports";
+  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 25e9);
   EXPECT_EQ(cluster.level(0, 8), "spine");
 }
 
@@ -150,9 +166,9 @@ TEST(Cluster, ABusOverUnlikeChildrenHasTheRateOfEachOfThem) {
   const Cluster cluster(description);
   EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 25e9) << "what leaf1 sends, over 2";
   EXPECT_EQ(cluster.link(8, 0).bytes_per_second, 25e9);
-  EXPECT_THAT(
-      names_of_path(cluster, 0, 8),
-      ElementsAre("n0 leaf out", "spine0 spine", "leaf0 spine", "leaf1 spine", "n2 leaf in"));
+  EXPECT_THAT(names_of_path(cluster, 0, 8),
+              ElementsAre("n0 leaf port 0 out", "spine0 spine", "leaf0 spine", "leaf1 spine",
+                          "n2 leaf port 0 in"));
 }
 
 TEST(Cluster, ABusOverThreeUnlikeChildrenCarriesTheirTrafficTogether) {
@@ -161,7 +177,7 @@ TEST(Cluster, ABusOverThreeUnlikeChildrenCarriesTheirTrafficTogether) {
   description.network[1].level.sharing = LinkSharing::kBus;
   description.network[1].oversubscription = 1;
   const Cluster cluster(description);
-  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 50e9) << "the port of a machine";
+  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 25e9) << "the port of a device";
   const ChannelId bus = cluster.path(0, 8)[1];
   EXPECT_EQ(cluster.channels()[bus].bytes_per_second, 100e9);
   EXPECT_EQ(cluster.path(8, 16)[1], bus) << "other children share it";

@@ -1,6 +1,7 @@
 #include "cluster/cost/cost_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -203,10 +204,38 @@ void read_axes(ConfigTable& table, LinkCosts& links) {
     links.axes[axis] = read_link(table.inside(link, "axes." + axis, "axes.AXIS"), links.any);
 }
 
+/// "dp_ib:2".
+AxisLevel read_level(const std::string& text, const ConfigTable& table) {
+  const size_t colon = text.find(':');
+  AxisLevel level{text.substr(0, colon), 0};
+  const std::string size = colon == std::string::npos ? "" : text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), level.size);
+  if (error != std::errc() || end != size.data() + size.size() || level.size < 2 ||
+      level.name.empty())
+    refuse_config(table.file() + ": " + table.full("levels") + " has '" + text + "'",
+                  "a level has the name of its axis, a colon, and a size from 2",
+                  "write it as in levels = {dp = [\"dp_ib:2\", \"dp_nvlink:8\"]}");
+  return level;
+}
+
+void read_levels(ConfigTable& table, LinkCosts& links) {
+  const Document* levels = table.raw("levels", {.fallback = "{}"});
+  if (!levels) return;
+  if (!levels->is_table())
+    refuse_config(table.file() + ": " + table.full("levels") + " is " + kind_of(*levels),
+                  "the levels of mesh axes are a table by the name of the axis",
+                  "write levels = {dp = [\"dp_ib:2\", \"dp_nvlink:8\"]}");
+  ConfigTable inside = table.inside(*levels, "levels", "levels");
+  for (const auto& [axis, list] : levels->as_table())
+    for (const std::string& text : inside.texts(axis, {}))
+      links.levels[axis].push_back(read_level(text, table));
+}
+
 LinkCosts read_links(ConfigTable table) {
   LinkCosts links;
   read_latency_and_bandwidth(table, links.any);
   read_axes(table, links);
+  read_levels(table, links);
   read_pairs(table, links);
   table.finish();
   return links;
@@ -289,6 +318,9 @@ namespace {
 Document document_of(const LinkCosts& links) {
   Document table = to_document(links.any);
   for (const auto& [axis, link] : links.axes) table["axes"][axis] = to_document(link);
+  for (const auto& [axis, levels] : links.levels)
+    for (const AxisLevel& level : levels)
+      table["levels"][axis].append(level.name + ":" + std::to_string(level.size));
   for (const auto& [ranks, link] : links.pairs) {
     Document item;
     item["ranks"].append(ranks.first);

@@ -28,6 +28,11 @@ const LinkCost& LinkCosts::on(std::string_view axis) const {
   return found == axes.end() ? any : found->second;
 }
 
+const LinkCost& LinkCosts::outermost_on(std::string_view axis) const {
+  const auto found = levels.find(axis);
+  return on(found == levels.end() ? axis : found->second.front().name);
+}
+
 const LinkCost* LinkCosts::between(Rank a, Rank b) const {
   const auto found = pairs.find(std::minmax(a, b));
   return found == pairs.end() ? nullptr : &found->second;

@@ -28,17 +28,31 @@ struct LinkCost {
 ///     estimate = latency + bytes / rate,  floor = bytes / rate
 Price message_price(Bytes bytes, const LinkCost& link);
 
+/// A level of links that a mesh axis spans, as an axis of its own.
+struct AxisLevel {
+  std::string name;  // of that axis, of which LinkCosts::axes has the link: "dp_ib"
+  int64_t size = 1;
+
+  bool operator==(const AxisLevel&) const = default;
+};
+
 /// The links between all ranks.
 struct LinkCosts {
   LinkCost any = {};  // between any two ranks
   /// By the name of a mesh axis: between ranks of one mesh that differ on it. Between ranks that
   /// differ on several axes the slowest of them counts.
   std::map<std::string, LinkCost, std::less<>> axes = {};
+  /// Of an axis whose ranks are on several levels, neighbours on the fastest: the outermost level
+  /// first, sizes above 1. `axes` has a link of the axis itself, too, with which a ring costs what
+  /// gathers over one level after the other do.
+  std::map<std::string, std::vector<AxisLevel>, std::less<>> levels = {};
   /// Between two ranks, the smaller one first, in both directions: instead of the link of an axis.
   std::map<std::pair<Rank, Rank>, LinkCost> pairs = {};
 
   /// Between ranks that differ on `axis`.
   const LinkCost& on(std::string_view axis) const;
+  /// Between ranks that differ on the outermost of its levels.
+  const LinkCost& outermost_on(std::string_view axis) const;
   /// nullptr when the two ranks have no link of their own.
   const LinkCost* between(Rank a, Rank b) const;
   bool operator==(const LinkCosts&) const = default;

@@ -6,12 +6,14 @@
 #include "compiler/lower/internal/passes/in_place.h"
 #include "compiler/lower/internal/region.h"
 #include "compiler/lower/partition.h"
+#include "sharding/propagation/axis_levels.h"
 
 namespace tessera {
 
 Bytes step_peak(const Graph& graph, const ShardedGraph& sharded, const StepPeakOptions& options) {
   ensure(sharded.meshes.size() == 1, "the step is on one mesh");
-  Program program = partition(graph, sharded, sharded.meshes,
+  const ShardedGraph levelled = on_levels(sharded, options.reshard.links);
+  Program program = partition(graph, levelled, levelled.meshes,
                               {.reshard = options.reshard, .lower_region = lower_control});
   update_variables_in_place(program);
   if (options.bucket) exchange_in_buckets(program, *options.bucket);

@@ -85,6 +85,35 @@ std::optional<ExchangeSequence> via_further_division(const TensorType& type, con
   return sequence_through(type, {from, *middle, to});
 }
 
+/// The only dim in which two placements differ, where `divided` has several axes and `whole` none,
+/// whose parts are equal; -1: there is none.
+int dim_of_axes(const Shape& shape, const DistAttr& divided, const DistAttr& whole) {
+  int changed = -1;
+  for (int d = 0; d < std::ssize(divided.dims); ++d) {
+    if (divided.dims[d] == whole.dims[d]) continue;
+    if (changed >= 0) return -1;
+    changed = d;
+  }
+  if (changed < 0) return -1;
+  const DimSharding& dim = divided.dims[changed];
+  if (dim.axes.size() < 2 || !whole.dims[changed].axes.empty() || !dim.windows.empty() ||
+      dim.chunks > 1 || shape[changed] % (dim.unit * divided.blocks(changed)) != 0)
+    return -1;
+  for (const int axis : dim.axes)
+    if (!divided.mesh->weights()[axis].empty()) return -1;
+  return changed;
+}
+
+/// `divided` without the outermost `count` axes of a dim, of whose parts a rank has all: chunks.
+DistAttr without_outermost(DistAttr divided, int dim, size_t count) {
+  DimSharding& sharding = divided.dims[dim];
+  for (size_t i = 0; i < count; ++i) {
+    sharding.chunks *= divided.mesh->shape()[sharding.axes.front()];
+    sharding.axes.erase(sharding.axes.begin());
+  }
+  return divided;
+}
+
 bool has_plain_ends(const DistAttr& from, const DistAttr& to) {
   return !from.has_windows() && !to.has_windows() && !from.has_chunks() && !to.has_chunks() &&
          started_axes(from, to).empty();
@@ -98,6 +127,39 @@ std::optional<ExchangeSequence> via_reduce_scatter(const TensorType& type, const
   for (const PartialAxis& p : resolved_axes(from, to))
     if (!to.is_sharded_on(p.axis)) axes.push_back(p.axis);
   return via_further_division(type, from, to, axes);
+}
+
+std::optional<ExchangeSequence> via_outer_gathers(const TensorType& type, const DistAttr& from,
+                                                  const DistAttr& to) {
+  if (!on_one_mesh(from, to) || from.partial != to.partial) return std::nullopt;
+  const int dim = dim_of_axes(type.shape, from, to);
+  if (dim < 0) return std::nullopt;
+  std::vector<DistAttr> placements = {from};
+  for (size_t done = 1; done < from.dims[dim].axes.size(); ++done)
+    placements.push_back(without_outermost(from, dim, done));
+  placements.push_back(to);
+  return sequence_through(type, placements);
+}
+
+std::optional<ExchangeSequence> via_inner_scatters(const TensorType& type, const DistAttr& from,
+                                                   const DistAttr& to) {
+  if (!on_one_mesh(from, to) || !started_axes(from, to).empty()) return std::nullopt;
+  const int dim = dim_of_axes(type.shape, to, from);
+  if (dim < 0) return std::nullopt;
+  const std::vector<int>& axes = to.dims[dim].axes;
+  const std::vector<PartialAxis> resolved = resolved_axes(from, to);
+  const auto is_resolved = [&](int axis) {
+    return std::ranges::any_of(resolved, [&](const PartialAxis& p) { return p.axis == axis; });
+  };
+  if (resolved.size() != axes.size() || !std::ranges::all_of(axes, is_resolved))
+    return std::nullopt;
+  std::vector<DistAttr> placements = {from};
+  for (size_t left = axes.size() - 1; left > 0; --left) {
+    placements.push_back(without_outermost(to, dim, left));
+    placements.back().partial = partial_axes(from, to, std::span(axes).first(left));
+  }
+  placements.push_back(to);
+  return sequence_through(type, placements);
 }
 
 std::optional<DistAttr> reduced_first(const DistAttr& from, const DistAttr& to) {

@@ -30,6 +30,18 @@ std::vector<ExchangeSequence> via_axis_reduce_scatters(const TensorType& type, c
 std::vector<ExchangeSequence> via_ordered_reduce_scatters(const TensorType& type,
                                                           const DistAttr& from, const DistAttr& to);
 
+/// An all-gather of a dim that several axes divide, over the outermost of them first: what a rank
+/// gets from it are pieces of the dim, which are in chunks until the inner axes are gathered. Over
+/// the axes node and device each part enters a node once, and is copied inside of it. None where
+/// another dim or a sum changes, an axis of the dim stays, or its parts are not equal.
+std::optional<ExchangeSequence> via_outer_gathers(const TensorType& type, const DistAttr& from,
+                                                  const DistAttr& to);
+
+/// A reduce-scatter of a dim over several axes, over the innermost of them first: the way back.
+/// Over the axes node and device each node sends one sum of its parts. None in the same cases.
+std::optional<ExchangeSequence> via_inner_scatters(const TensorType& type, const DistAttr& from,
+                                                   const DistAttr& to);
+
 /// The placement after the reductions that come first: `from` with the sums done, each in parts
 /// where `to` divides a dim by its axis, and in the parts of axes by which `to` divides a dim and
 /// which `from` does not use. Where some sums end in parts and others do not, only the former are

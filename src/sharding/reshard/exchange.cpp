@@ -54,12 +54,27 @@ bool only_windows_differ(const DistAttr& from, const DistAttr& to) {
   return from.has_windows() || to.has_windows();
 }
 
+/// Does `a` divide a dim by more outer axes than `b`, which has a chunk for each of their parts?
+/// Then `a` divides the parts of `b` further, too: [@o@i] those of [@i/2] where o has two parts.
+bool divides_chunks(const DistAttr& a, const DistAttr& b, size_t dim) {
+  const DimSharding &more = a.dims[dim], &less = b.dims[dim];
+  if (less.axes.empty() || less.axes.size() >= more.axes.size() || less.chunks == 1 ||
+      more.unit != less.unit || !more.windows.empty() || !less.windows.empty())
+    return false;
+  const auto outer = static_cast<std::ptrdiff_t>(more.axes.size() - less.axes.size());
+  int64_t chunks = more.chunks;
+  for (std::ptrdiff_t i = 0; i < outer; ++i) chunks *= a.mesh->shape()[more.axes[i]];
+  return chunks == less.chunks &&
+         std::equal(less.axes.begin(), less.axes.end(), more.axes.begin() + outer);
+}
+
 /// Whether the axes of `a` begin with those of `b`, dim by dim: then `a` divides the parts of `b`
-/// further.
+/// further. Or `b` has chunks for the first ones.
 bool divides_further(const DistAttr& a, const DistAttr& b) {
   for (size_t d = 0; d < a.dims.size(); ++d) {
     const auto& longer = a.dims[d].axes;
     const auto& shorter = b.dims[d].axes;
+    if (divides_chunks(a, b, d)) continue;
     if (shorter.size() > longer.size() ||
         !std::equal(shorter.begin(), shorter.end(), longer.begin()))
       return false;

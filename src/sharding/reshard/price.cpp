@@ -19,7 +19,7 @@ class ExchangeLinks {
   ExchangeLinks(const Exchange& exchange, const LinkCosts& links) : links_(links) {
     if (links.axes.empty() || !on_one_mesh(exchange.from, exchange.to)) return;
     const Mesh& mesh = *exchange.to.mesh;
-    for (const std::string& axis : mesh.axes()) by_axis_.push_back(&links.on(axis));
+    for (int axis = 0; axis < mesh.axis_count(); ++axis) add_axis(mesh, axis);
     coordinates_.resize(static_cast<size_t>(std::ranges::max(mesh.ranks())) + 1);
     for (int i = 0; i < std::ssize(mesh.ranks()); ++i)
       coordinates_[mesh.ranks()[i]] = mesh.coordinate_at(i);
@@ -28,20 +28,43 @@ class ExchangeLinks {
   const LinkCost& between(Rank sender, Rank receiver) const {
     if (!links_.pairs.empty())
       if (const LinkCost* own = links_.between(sender, receiver)) return *own;
-    if (by_axis_.empty()) return links_.any;
+    if (parts_.empty()) return links_.any;
     const Coordinate &a = coordinates_[sender], &b = coordinates_[receiver];
     const LinkCost* slowest = nullptr;
-    for (size_t axis = 0; axis < by_axis_.size(); ++axis)
-      if (a[axis] != b[axis] &&
-          (!slowest || by_axis_[axis]->bytes_per_second < slowest->bytes_per_second))
-        slowest = by_axis_[axis];
+    for (const Part& part : parts_)
+      if (part.of(a) != part.of(b) &&
+          (!slowest || part.link->bytes_per_second < slowest->bytes_per_second))
+        slowest = part.link;
     return slowest ? *slowest : links_.any;
   }
 
  private:
+  /// An axis, or a level of it: the ranks of `inside` neighbours are equal on it.
+  struct Part {
+    const LinkCost* link = nullptr;
+    int axis = 0;
+    int64_t inside = 1, size = 1;
+
+    int64_t of(const Coordinate& coordinate) const { return coordinate[axis] / inside % size; }
+  };
+
+  void add_axis(const Mesh& mesh, int axis) {
+    const int64_t size = mesh.shape()[axis];
+    const auto levels = links_.levels.find(mesh.axes()[axis]);
+    int64_t inside = 1;
+    std::vector<Part> parts;
+    if (levels != links_.levels.end())
+      for (auto level = levels->second.rbegin(); level != levels->second.rend(); ++level) {
+        parts.push_back({&links_.on(level->name), axis, inside, level->size});
+        inside *= level->size;
+      }
+    if (inside != size) parts = {{&links_.on(mesh.axes()[axis]), axis, 1, size}};
+    parts_.insert(parts_.end(), parts.begin(), parts.end());
+  }
+
   const LinkCosts& links_;
-  std::vector<const LinkCost*> by_axis_;  // none: all ranks have the same link
-  std::vector<Coordinate> coordinates_;   // by rank
+  std::vector<Part> parts_;              // none: all ranks have the same link
+  std::vector<Coordinate> coordinates_;  // by rank
 };
 
 /// What a receiver gets from each other rank, in ascending order of the ranks: of chunks a rank may

@@ -62,9 +62,11 @@ std::vector<ExchangeSequence> candidates(const TensorType& type, const DistAttr&
     add_if_any(list, via_one_copy(type, from, to));
   } else if (!resolved_axes(from, to).empty()) {
     add_all_reduces(type, from, to, options.all_reduce, list);
+    add_if_any(list, via_inner_scatters(type, from, to));
     add_reductions_first(type, from, to, options, list);
   } else if (started_axes(from, to).empty() && may_be_chain(list.front().front())) {
     add_if_any(list, find_chain(type, from, to, options));
+    add_if_any(list, via_outer_gathers(type, from, to));
   }
   return list;
 }

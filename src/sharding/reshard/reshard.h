@@ -18,6 +18,8 @@ namespace tessera {
 ///
 ///   one exchange          one round with the fewest received bytes
 ///   a chain               collectives over one axis each, which communicate with fewer ranks
+///   level by level        a gather over the outer axes of a dim first, a reduce-scatter over the
+///                         inner ones
 ///   all-reduce            where partial values are resolved: those of AllReduceAlgorithm
 ///   reductions first      the sums, in parts where the target has them, and then the cheapest way
 ///   scatter + all-gather  onto another mesh with copies: each part is sent once, and the copies

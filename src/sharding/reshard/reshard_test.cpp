@@ -201,6 +201,36 @@ TEST(AllReduce, OverNodesAndDevicesHasTwoLevels) {
   EXPECT_EQ(between_nodes, 2 * (64 / 4) * 1 / 2) << "2 (n-1)/n of a quarter";
 }
 
+/// The placements of a plan, "[@node@device] -> [@device/2] -> [*]".
+std::string way_of(const std::vector<Exchange>& plan) {
+  std::string text = plan.empty() ? "" : to_text(plan.front().from);
+  for (const Exchange& exchange : plan) text += " -> " + to_text(exchange.to);
+  return text;
+}
+
+// What enters a node enters once: a gather over the nodes first, of parts that are in chunks until
+// they are gathered inside of the node, and the same way back.
+TEST(Reshard, OverNodesAndDevicesIsLevelByLevel) {
+  const MeshPtr mesh = mesh_of("node=2 device=8");
+  ReshardOptions options;
+  options.links.axes = {{"node", {Seconds(5e-6), 25e9}}, {"device", {Seconds(2e-6), 300e9}}};
+  const TensorType type{DType::kF32, {1 << 20}};
+  const DistAttr whole = DistAttr::replicated(mesh, 1), parts = from_spec(mesh, 1, {"node,device"});
+  const std::vector<Exchange> gather = plan_reshard(type, parts, whole, options);
+  EXPECT_EQ(way_of(gather), "[@node@device] -> [@device/2] -> [*]");
+  for (const Exchange& exchange : gather) EXPECT_EQ(exchange.kind, ReshardKind::kAllGather);
+  DistAttr sums = whole;
+  sums.partial = {{0, ReduceOp::kSum}, {1, ReduceOp::kSum}};
+  const std::vector<Exchange> scatter = plan_reshard(type, sums, parts, options);
+  EXPECT_EQ(way_of(scatter),
+            "[*] {partial sum: node, device} -> [@device/2] {partial sum: node} -> [@node@device]");
+  for (const Exchange& exchange : scatter) EXPECT_EQ(exchange.kind, ReshardKind::kReduceScatter);
+  // The order of the axes of a dim does not matter.
+  const DistAttr other = from_spec(mesh, 1, {"device,node"});
+  EXPECT_EQ(way_of(plan_reshard(type, other, whole, options)),
+            "[@device@node] -> [@device] -> [*]");
+}
+
 TEST(AllReduce, OverAxesOfTwoRanksIsRecursiveHalvingAndDoubling) {
   const MeshPtr mesh = mesh_of("a=2 b=2 c=2");
   const DistType from = parse_dist_type("f32[64] {partial sum: a, b, c}", mesh),

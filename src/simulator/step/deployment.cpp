@@ -1,6 +1,7 @@
 #include "simulator/step/deployment.h"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <map>
 #include <set>
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
+#include "sharding/propagation/axis_levels.h"
 
 namespace tessera {
 namespace {
@@ -221,22 +223,136 @@ void check_hardware(const Deployment& deployment, std::span<const std::string> h
                       ExitCode::kBadConfig);
 }
 
+namespace {
+
+/// Which level of the cluster joins two devices: 0 inside of a machine, 1 the first of the network.
+int order_of(const Cluster& cluster, DeviceId a, DeviceId b) {
+  if (cluster.machine(a) == cluster.machine(b)) return 0;
+  const std::vector<NetworkLevel>& network = cluster.description().network;
+  const auto found = std::ranges::find(network, cluster.level(a, b),
+                                       [](const NetworkLevel& each) { return each.level.name; });
+  return found == network.end() ? 1 : 1 + static_cast<int>(found - network.begin());
+}
+
+/// The devices of an axis of a mesh, group by group.
+std::vector<std::vector<DeviceId>> groups_of(const Mesh& mesh, int axis,
+                                             const Deployment& deployment) {
+  std::vector<std::vector<DeviceId>> groups;
+  for (int i = 0; i < mesh.size(); ++i) {
+    Coordinate coordinate = mesh.coordinate_at(i);
+    if (coordinate[axis] != 0) continue;
+    std::vector<DeviceId>& group = groups.emplace_back();
+    for (; coordinate[axis] < mesh.shape()[axis]; ++coordinate[axis])
+      group.push_back(deployment.device(mesh.rank_at(coordinate)));
+  }
+  return groups;
+}
+
+/// The levels that join neighbours of a group, the outermost first, with their sizes. Empty where
+/// they are not blocks of neighbours of one size, each in a machine of its own.
+using Spans = std::vector<std::pair<int, int64_t>>;
+Spans spans_of(const std::vector<DeviceId>& group, const Cluster& cluster) {
+  std::vector<int> orders;
+  for (size_t i = 0; i + 1 < group.size(); ++i)
+    orders.push_back(order_of(cluster, group[i], group[i + 1]));
+  Spans spans;
+  int64_t inside = 1;  // ranks of a block that the levels so far join
+  for (const int level : std::set<int>(orders.begin(), orders.end())) {
+    int64_t block = 1;
+    while (block < std::ssize(group) && orders[block - 1] <= level) ++block;
+    for (int64_t i = 1; i < std::ssize(group); ++i)
+      if ((i % block == 0) != (orders[i - 1] > level)) return {};
+    if (std::ssize(group) % block != 0) return {};
+    if (block > inside) spans.insert(spans.begin(), {level, block / inside});
+    inside = block;
+  }
+  std::set<int> machines;
+  for (const DeviceId device : group) machines.insert(cluster.machine(device));
+  const int64_t in_machine = spans.empty() || spans.back().first > 0 ? 1 : spans.back().second;
+  const bool enters_once = std::ssize(machines) * in_machine == std::ssize(group);
+  return enters_once && spans.size() > 1 ? spans : Spans{};
+}
+
+/// The name of the axis of a level: "dp_ib".
+std::string level_name(const std::string& axis, const std::vector<DeviceId>& group, int order,
+                       const Cluster& cluster) {
+  for (size_t i = 0; i + 1 < group.size(); ++i) {
+    if (order_of(cluster, group[i], group[i + 1]) != order) continue;
+    std::string name = axis + "_" + cluster.level(group[i], group[i + 1]);
+    std::ranges::replace_if(
+        name, [](unsigned char letter) { return std::isalnum(letter) == 0; }, '_');
+    return name;
+  }
+  throw InternalError("no neighbours are joined by a level of their axis");
+}
+
+/// LinkCosts::levels: of an axis with the same levels on all meshes that have it.
+void find_levels(const Deployment& deployment, std::span<const MeshPtr> meshes, LinkCosts& links) {
+  const Cluster& cluster = *deployment.cluster;
+  if (cluster.machine_count() == 1) return;
+  std::map<std::string, std::pair<Spans, std::vector<DeviceId>>> known;
+  std::set<std::string> excluded;
+  for (const MeshPtr& mesh : meshes)
+    for (int axis = 0; axis < mesh->axis_count(); ++axis) {
+      if (mesh->shape()[axis] == 1) continue;
+      const std::string& name = mesh->axes()[axis];
+      for (std::vector<DeviceId>& group : groups_of(*mesh, axis, deployment)) {
+        Spans spans = spans_of(group, cluster);
+        const auto [at, is_new] = known.try_emplace(name, std::move(spans), std::move(group));
+        if (at->second.first.empty() || (!is_new && spans != at->second.first))
+          excluded.insert(name);
+      }
+    }
+  for (const auto& [name, found] : known) {
+    if (excluded.contains(name)) continue;
+    std::vector<AxisLevel>& levels = links.levels[name];
+    for (const auto& [order, size] : found.first)
+      levels.push_back({level_name(name, found.second, order, cluster), size});
+  }
+}
+
+/// The link with which a ring over all ranks costs what gathers over one level after the other do:
+/// over the outer levels a rank has the part that its inner ones divide.
+LinkCost as_one_link(const std::vector<AxisLevel>& levels, const LinkCosts& links) {
+  double ranks = 1, latency = 0, seconds_a_byte = 0;
+  for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+    const LinkCost& link = links.on(level->name);
+    const auto size = static_cast<double>(level->size);
+    latency += (size - 1) * link.latency.value();
+    seconds_a_byte += (size - 1) / size / ranks / link.bytes_per_second;
+    ranks *= size;
+  }
+  return {Seconds(latency / (ranks - 1)), (ranks - 1) / ranks / seconds_a_byte};
+}
+
+/// The links of all axes of a mesh, each used as a ring.
+void add_links(const Mesh& mesh, const Deployment& deployment, LinkCosts& links) {
+  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (mesh.shape()[axis] == 1) continue;
+    Messages messages(deployment);
+    add_rings(mesh, axis, messages);
+    if (messages.empty()) continue;
+    const LinkCost link = messages.slowest();
+    const auto [at, is_new] = links.axes.emplace(mesh.axes()[axis], link);
+    if (!is_new && is_slower(link, at->second)) at->second = link;
+    if (is_slower(link, links.any)) links.any = link;
+  }
+}
+
+}  // namespace
+
 CostModel cost_of(const Deployment& deployment, std::span<const MeshPtr> meshes) {
   CostModel cost;
   cost.device = slowest_device(deployment);
   LinkCost& any = cost.links.any;
   any = {Seconds(0), std::numeric_limits<double>::infinity()};
-  for (const MeshPtr& mesh : meshes)
-    for (int axis = 0; axis < mesh->axis_count(); ++axis) {
-      if (mesh->shape()[axis] == 1) continue;
-      Messages messages(deployment);
-      add_rings(*mesh, axis, messages);
-      if (messages.empty()) continue;
-      const LinkCost link = messages.slowest();
-      const auto [at, is_new] = cost.links.axes.emplace(mesh->axes()[axis], link);
-      if (!is_new && is_slower(link, at->second)) at->second = link;
-      if (is_slower(link, any)) any = link;
-    }
+  find_levels(deployment, meshes, cost.links);
+  Meshes levelled;
+  for (const MeshPtr& mesh : meshes) levelled.push_back({"", mesh});
+  for (const NamedMesh& named : on_levels(levelled, cost.links))
+    add_links(*named.mesh, deployment, cost.links);
+  for (const auto& [axis, levels] : cost.links.levels)
+    cost.links.axes[axis] = as_one_link(levels, cost.links);
   for (size_t i = 0; i + 1 < meshes.size(); ++i) {
     const LinkCost link = between(*meshes[i], *meshes[i + 1], deployment);
     if (is_slower(link, any)) any = link;

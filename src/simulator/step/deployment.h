@@ -50,7 +50,8 @@ void check_hardware(const Deployment& deployment, std::span<const std::string> h
 /// The cost model that the compiler decides by: the device is the slowest of the deployment, class
 /// by class. The link of a mesh axis is that of a ring: every rank sends to the next one on the
 /// axis, in all groups of the axis at once, so that ports which several groups share are divided.
-/// The link between any two ranks is the slowest.
+/// The link between any two ranks is the slowest. An axis that spans machines, in blocks of
+/// neighbours, has the levels of LinkCosts::levels, with the names of those of the cluster.
 ///
 ///   requires  the ranks of the meshes are in the deployment
 CostModel cost_of(const Deployment& deployment, std::span<const MeshPtr> meshes);

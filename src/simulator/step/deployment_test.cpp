@@ -63,6 +63,18 @@ TEST(Deployment, RanksThatNeedCoresShareThem) {
               testing::ElementsAre(0, 1, 0, 1, 0));
 }
 
+/// Two racks of two machines with four devices each.
+ClusterDescription two_racks() {
+  ClusterDescription description = parse_cluster_line("4x4xa100-80g;ib=200Gb").description();
+  NetworkLevel rack = description.network.front(), spine = rack;
+  rack.level.name = "rack";
+  rack.switch_of_child = {0, 0, 1, 1};
+  spine.level.name = "spine";
+  spine.switch_of_child = {0, 0};
+  description.network = {rack, spine};
+  return description;
+}
+
 TEST(CostOfADeployment, TheLinkOfAnAxisIsThatOfItsRings) {
   // Two machines of four devices: 300 GB/s inside, two ports of 25 GB/s between them.
   const Cluster cluster = parse_cluster_line("2x4xa100-80g;ib=2x25GB");
@@ -73,9 +85,39 @@ TEST(CostOfADeployment, TheLinkOfAnAxisIsThatOfItsRings) {
   EXPECT_EQ(inner.links.any, inner.links.axes.at("dp")) << "the slowest";
   const CostModel outer = cost_on(cluster, {placed_mesh({4, 2}, {"dp", "tp"})}, 8);
   EXPECT_EQ(outer.links.axes.at("tp").bytes_per_second, 300e9);
-  EXPECT_EQ(outer.links.axes.at("dp").bytes_per_second, 50e9 / 2)
-      << "two rings of four leave each machine once in each direction";
-  EXPECT_EQ(outer.links.axes.at("dp").latency, Seconds(5e-6));
+  EXPECT_EQ(outer.links.axes.at("dp_ib").bytes_per_second, 25e9 / 2)
+      << "two neighbours share a port";
+  EXPECT_EQ(outer.links.axes.at("dp_ib").latency, Seconds(5e-6));
+}
+
+TEST(CostOfADeployment, AnAxisOverMachinesHasTheLevelsOfItsNeighbours) {
+  const Cluster cluster = parse_cluster_line("4x8xa100-80g;ib=200Gb");
+  const LinkCosts links = cost_on(cluster, {placed_mesh({16, 2}, {"dp", "tp"})}, 32).links;
+  EXPECT_FALSE(links.levels.contains("tp")) << "in a machine";
+  EXPECT_EQ(links.levels.at("dp"), (std::vector<AxisLevel>{{"dp_ib", 4}, {"dp_nvlink", 4}}));
+  EXPECT_EQ(links.axes.at("dp_ib"), (LinkCost{Seconds(5e-6), 25e9}));
+  EXPECT_EQ(links.axes.at("dp_nvlink"), (LinkCost{Seconds(2e-6), 300e9}));
+  // A gather of B bytes: 3/4 of B/4 through the port of each device, then 3/4 of B inside.
+  const LinkCost all = links.axes.at("dp");
+  EXPECT_NEAR(15.0 / 16 / all.bytes_per_second, 0.75 / 4 / 25e9 + 0.75 / 300e9, 1e-15);
+  EXPECT_NEAR(15 * all.latency.value(), 3 * 5e-6 + 3 * 2e-6, 1e-12);
+  EXPECT_TRUE(cost_on(cluster, {placed_mesh({8}, {"dp"})}, 8).links.levels.empty());
+  const LinkCosts across = cost_on(cluster, {placed_mesh({4, 8}, {"dp", "tp"})}, 32).links;
+  EXPECT_TRUE(across.levels.empty()) << "dp has one rank in each machine";
+}
+
+TEST(CostOfADeployment, AnAxisThatEntersAMachineTwiceIsOne) {
+  const Cluster cluster = parse_cluster_line("2x2xa100-80g;ib=200Gb");
+  const MeshPtr mesh = std::make_shared<const Mesh>(Shape{4}, std::vector<std::string>{"dp"},
+                                                    std::vector<Rank>{0, 2, 1, 3});
+  EXPECT_TRUE(cost_of(identity_mapping(cluster, 4), std::vector{mesh}).links.levels.empty());
+}
+
+TEST(CostOfADeployment, LevelsOfTheNetworkAreLevelsOfAnAxis) {
+  const Cluster cluster(two_racks());
+  const LinkCosts links = cost_on(cluster, {placed_mesh({16}, {"dp"})}, 16).links;
+  EXPECT_EQ(links.levels.at("dp"),
+            (std::vector<AxisLevel>{{"dp_spine", 2}, {"dp_rack", 2}, {"dp_nvlink", 4}}));
 }
 
 TEST(CostOfADeployment, OneBadPairSlowsItsAxis) {

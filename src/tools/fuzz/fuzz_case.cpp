@@ -271,6 +271,20 @@ void check_explicit(const FuzzCase& given, const Graph& graph, const Plan& plan,
                             "' for '" + line(wanted, at) + "'");
 }
 
+/// Links with which level by level is the cheapest way to exchange.
+LinkCosts links_of(const FuzzCase& given) {
+  constexpr double kSlowest = 1e9;  // B/s
+  LinkCosts links;
+  for (const auto& [axis, sizes] : given.levels) {
+    double rate = kSlowest;
+    for (size_t i = 0; i < sizes.size(); ++i, rate *= 100) {
+      links.levels[axis].push_back({axis + "_" + std::to_string(i), sizes[i]});
+      links.axes[links.levels[axis].back().name] = {Seconds(1 / rate), rate};
+    }
+  }
+  return links;
+}
+
 TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t micro_batches,
                        PipelineKind schedule) {
   Plan plan{.meshes = given.meshes,
@@ -282,6 +296,7 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
             .bucket = Bytes(given.seed % 3 == 0 ? 1 : 64),
             .halos = faults.halos,
             .marks = given.marks};
+  plan.cost.links = links_of(given);
   if (given.seed % 2 == 0)
     plan.prefetch_window = Bytes(given.seed % 5 * 64);  // none, or few at a time
   const CompileOptions options{.dump = {},

@@ -34,7 +34,9 @@ struct FuzzCase {
   bool exact = false;         // is the case in the exact subset, and compared without tolerance?
   int64_t micro_batches = 1;  // of a step
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t chunks = 1;                    // chunks of decomposed matmuls
+  int64_t chunks = 1;  // chunks of decomposed matmuls
+  /// By mesh axis the sizes of its levels (LinkCosts::levels), the outermost, and slowest, first.
+  std::map<std::string, std::vector<int64_t>> levels = {};
   std::vector<std::string> passes = {};  // those over the serial graph that run, by name
   int64_t steps = 2;                     // the second step reads what the first one wrote in place
   Meshes meshes;                         // one called "all", or one for each stage
@@ -58,6 +60,7 @@ FuzzCase random_case(uint64_t seed);
 ///     micro_batches 2                    when there are several
 ///     schedule zb-h1                     when it is not 1f1b
 ///     chunks 2                           of decomposed matmuls, when there are several
+///     levels x=2:2                       of a mesh axis, when it has some
 ///     passes fold cse                    over the serial graph, when there are some
 ///     mesh first x=2 y=3 at 0            ranks 0 to 5
 ///     mesh last x=2 at 6                 ranks 6 and 7

@@ -66,12 +66,12 @@ TEST(Import, OfSwitchesTakesMachinesAndNetworkFromOptions) {
   const Cluster cluster(import_cluster(kSwitches, "topology.conf",
                                        {"machine=8xa100-80g", "ib=2x200Gb", "oversubscription=4"}));
   EXPECT_EQ(cluster.device_count(), 32);
-  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 50e9) << "two ports of 200 Gb/s";
+  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 25e9) << "one of two ports of 200 Gb/s";
   EXPECT_EQ(cluster.level(0, 8), "ib");
   EXPECT_EQ(cluster.level(0, 16), "ib-2");
   EXPECT_EQ(cluster.link(0, 16).bytes_per_second, 2 * 50e9 / 4) << "two machines, over 4";
   const Cluster plain(import_cluster(kSwitches, "topology.conf", {"machine=8xa100-80g"}));
-  EXPECT_EQ(plain.link(0, 16).bytes_per_second, 8 * 25e9) << "the network of the preset";
+  EXPECT_EQ(plain.link(0, 16).bytes_per_second, 25e9) << "the network of the preset";
   EXPECT_THAT(plain.description().assumed,
               AllOf(Contains(HasSubstr("the network is that of machines with a100-80g")),
                     Contains(HasSubstr("carry all that the machines below can send"))));

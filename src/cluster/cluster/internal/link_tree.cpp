@@ -38,7 +38,10 @@ LinkTree::LinkTree(const ClusterDescription& description) {
 /// Groups of the devices of a machine, up to the one that is the machine.
 int LinkTree::add_machine(const MachineGroup& machine, const std::string& name) {
   const int first = static_cast<int>(devices_.size());
-  for (int i = 0; i < machine.devices; ++i) names_.push_back(name + "/" + std::to_string(i));
+  for (int i = 0; i < machine.devices; ++i) {
+    names_.push_back(name + "/" + std::to_string(i));
+    in_machine_.push_back(i);
+  }
   devices_.resize(names_.size());
   std::vector<InnerLevel> levels = machine.levels;
   if (levels.empty()) {
@@ -60,6 +63,7 @@ int LinkTree::add_machine(const MachineGroup& machine, const std::string& name) 
                   "the last level of a machine joins all of its devices",
                   "leave its 'size' out, or add a level");
   groups_[nodes.front()].name = name;
+  groups_[nodes.front()].machine_devices = machine.devices;
   return nodes.front();
 }
 
@@ -79,10 +83,10 @@ std::vector<int> LinkTree::join_inside(const InnerLevel& inner, const std::strin
     if (i % size == 0) {
       made.push_back(static_cast<int>(groups_.size()));
       const std::string name = machine + "/" + inner.level.name + std::to_string(i / size);
-      groups_.push_back({name, inner.level, false, -1, 0, 0, {}, {}, 0});
+      groups_.push_back({name, inner.level, false, -1, 0, 0, {}});
     }
     Group& group = groups_.back();
-    const Place place{made.back(), i % size};
+    const Place place{made.back(), i % size, nodes[i]};
     if (first < 0) {
       devices_[nodes[i]] = place;
       group.children.push_back(names_[nodes[i]]);
@@ -104,8 +108,7 @@ std::vector<int> LinkTree::join(const NetworkLevel& network, const std::vector<i
   std::vector<int> made(1 + *std::max_element(switches.begin(), switches.end()));
   std::iota(made.begin(), made.end(), static_cast<int>(groups_.size()));
   for (size_t i = 0; i < made.size(); ++i)
-    groups_.push_back(
-        {network.level.name + std::to_string(i), network.level, true, -1, 0, 0, {}, {}, 0});
+    groups_.push_back({network.level.name + std::to_string(i), network.level, true, -1, 0, 0, {}});
   for (size_t i = 0; i < nodes.size(); ++i) {
     Group& child = groups_[nodes[i]];
     child.parent = made.at(switches[i]);
@@ -118,6 +121,7 @@ std::vector<int> LinkTree::join(const NetworkLevel& network, const std::vector<i
           "it is the part of what the machines can send together that the links between "
           "their switches carry",
           "give the level a bandwidth, or stand it above another level of the network");
+    parent.devices.push_back(child.machine_devices);
     const double below = std::accumulate(child.rates.begin(), child.rates.end(), 0.0);
     parent.rates.push_back(has_bandwidth ? network.level.bytes_per_second()
                                          : below / network.oversubscription);
@@ -150,8 +154,13 @@ void LinkTree::add_channels() {
     for (size_t a = 0; a < group.children.size(); ++a) {
       const std::string from = group.children[a] + level;
       if (group.level.sharing == LinkSharing::kSwitch) {
-        channels_.push_back({from + " out", group.rates[a]});
-        channels_.push_back({from + " in", group.rates[a]});
+        group.ports.push_back(static_cast<ChannelId>(channels_.size()));
+        const int count = port_count(group, static_cast<int>(a));
+        for (int port = 0; port < count; ++port) {
+          const std::string name = from + (count > 1 ? " port " + std::to_string(port) : "");
+          channels_.push_back({name + " out", group.rates[a] / count});
+          channels_.push_back({name + " in", group.rates[a] / count});
+        }
         continue;
       }
       for (size_t b = 0; b < group.children.size(); ++b)
@@ -196,6 +205,18 @@ void LinkTree::add_direct_link(DeviceId a, DeviceId b, const LinkCost& link) {
   channels_.push_back({names_[high] + " to " + names_[low], link.bytes_per_second});
 }
 
+int LinkTree::port_count(const Group& group, int child) const {
+  if (child >= std::ssize(group.devices)) return 1;
+  return std::clamp(group.devices[child], 1, group.level.ports);
+}
+
+ChannelId LinkTree::port(Place place, bool into) const {
+  const Group& group = groups_[place.group];
+  const int count = port_count(group, place.child);
+  const int own = count == 1 ? 0 : in_machine_[place.device] * count / group.devices[place.child];
+  return group.ports[place.child] + 2 * own + (into ? 1 : 0);
+}
+
 // ---- paths ----
 
 int LinkTree::smallest_group_of(DeviceId a, DeviceId b) const {
@@ -211,7 +232,7 @@ std::vector<LinkTree::Place> LinkTree::places_of(DeviceId device, int last) cons
   std::vector<Place> places{devices_.at(device)};
   while (places.back().group != last) {
     const Group& group = groups_[places.back().group];
-    places.push_back({group.parent, group.index});
+    places.push_back({group.parent, group.index, device});
   }
   return places;
 }
@@ -230,8 +251,7 @@ std::vector<ChannelId> LinkTree::path(DeviceId from, DeviceId to) const {
     if (group.level.sharing == LinkSharing::kBus) path.push_back(group.channels);
     if (group.level.sharing == LinkSharing::kBus && group.has_different_children())
       path.push_back(group.channels + 1 + place.child);
-    if (group.level.sharing == LinkSharing::kSwitch)
-      path.push_back(group.channels + 2 * place.child + direction);
+    if (group.level.sharing == LinkSharing::kSwitch) path.push_back(port(place, direction == 1));
   };
   const auto passes = [&](Place place) {
     return groups_[place.group].is_network && place.group != joint;

@@ -25,7 +25,8 @@ struct Channel {
 /// Two devices communicate over the ports of the smallest group that holds both: of the children of
 /// this group in which they are. Traffic between machines also passes the ports of all levels of
 /// the network below, but none of the levels inside machines, since NVLink and the like carry only
-/// what is exchanged inside.
+/// what is exchanged inside. Where a machine has several ports, each of its devices uses its own
+/// part of them, or shares one with its neighbours where there are more devices.
 class LinkTree {
  public:
   ///   throws  UserError (78): levels that do not join all devices or whose sizes do not divide
@@ -50,12 +51,16 @@ class LinkTree {
     int parent = -1, index = 0, depth = 0;  // of the root: 0
     std::vector<std::string> children;      // their names
     std::vector<double> rates = {};         // by child: of its ports, in one direction
+    int machine_devices = 0;                // of a machine; else 0
+    std::vector<int> devices = {};          // by child of a network: its machine_devices
     ChannelId channels = 0;                 // the first one of its children
+    std::vector<ChannelId> ports = {};      // by child of a switch: the first one of its ports
     bool has_different_children() const;    // in their rates
   };
-  /// A child of a group.
+  /// A child of a group, and the device that is in it.
   struct Place {
     int group = 0, child = 0;
+    DeviceId device = 0;
   };
 
   int add_machine(const MachineGroup& machine, const std::string& name);
@@ -67,11 +72,16 @@ class LinkTree {
   void add_direct_links(const ClusterDescription& description);
   void add_direct_link(DeviceId a, DeviceId b, const LinkCost& link);
   int smallest_group_of(DeviceId a, DeviceId b) const;
+  /// The parts of the ports of a child of a switch; 1 where all devices below share them.
+  int port_count(const Group& group, int child) const;
+  /// The channel out of a child of a switch, or into it, that a device uses.
+  ChannelId port(Place place, bool into) const;
   /// The groups that hold a device up to `last`, the innermost one first, each with the child that
   /// leads to the device.
   std::vector<Place> places_of(DeviceId device, int last) const;
 
   std::vector<Place> devices_;
+  std::vector<int> in_machine_;     // by device: its number in its machine
   std::vector<std::string> names_;  // of devices
   std::vector<Group> groups_;       // children before their parents
   std::vector<Channel> channels_;

@@ -18,6 +18,7 @@
 #include "compiler/lower/internal/task_groups.h"
 #include "compiler/lower/partition.h"
 #include "compiler/placement_check/placement_check.h"
+#include "sharding/propagation/axis_levels.h"
 #include "sharding/propagation/micro_batches.h"
 #include "task_graph/actors/run_check.h"
 
@@ -178,7 +179,9 @@ constexpr CompilerPass kProgramPasses[] = {
     {"partition",
      [](CompilerState& s) {
        const PartitionOptions how{s.plan.micro_batches, s.reshard, lower_control};
-       s.program = partition(s.result.graph, s.result.sharded, s.meshes, how);
+       const LinkCosts& links = s.plan.cost.links;
+       s.program = partition(s.result.graph, on_levels(s.result.sharded, links),
+                             on_levels(s.meshes, links), how);
        s.result.mesh_of_stage = s.program.mesh_of_stage;
      },
      program_text},

@@ -34,7 +34,7 @@ struct AxisChange {
   int64_t size = 1;
   const LinkCost* link = nullptr;
   /// Of a scatter and a gather: the dim that the axis divides, and the number of axes there before
-  /// it.
+  /// it. No dim where the axes of the dim may come or go in any order.
   int dim = -1, depth = 0;
 };
 
@@ -44,19 +44,37 @@ void set_position(int axis, const DistAttr& attr, AxisChange& change) {
       change.dim = d, change.depth = static_cast<int>(std::ranges::find(axes, axis) - axes.begin());
 }
 
-AxisChange change_on(int axis, const Placement& from, const Placement& to, const Mesh& mesh,
-                     const LinkCosts& links) {
+AxisChange::Kind kind_of(const Placement& from, const Placement& to) {
   using Kind = AxisChange::Kind;
   using Place = Placement::Kind;
-  AxisChange change{Kind::kNone, mesh.shape()[axis], &links.on(mesh.axes()[axis])};
-  if (from == to) return change;
+  if (from == to) return Kind::kNone;
   if (from.kind == Place::kPartial)
-    change.kind = to.kind == Place::kShard ? Kind::kScatter : Kind::kReduce;
-  else if (from.kind == Place::kReplicate)
-    change.kind = Kind::kSlice;
-  else
-    change.kind = to.kind == Place::kShard ? Kind::kMove : Kind::kGather;
-  return change;
+    return to.kind == Place::kShard ? Kind::kScatter : Kind::kReduce;
+  if (from.kind == Place::kReplicate) return Kind::kSlice;
+  return to.kind == Place::kShard ? Kind::kMove : Kind::kGather;
+}
+
+/// What happens on an axis, for each of the levels that it spans.
+void add_changes(const Mesh& mesh, int axis, AxisChange change, const LinkCosts& links,
+                 std::vector<AxisChange>& changes) {
+  const auto levels = links.levels.find(mesh.axes()[axis]);
+  change.size = mesh.shape()[axis];
+  change.link = &links.on(mesh.axes()[axis]);
+  if (levels == links.levels.end()) return changes.push_back(change);
+  int64_t ranks = 1;
+  for (const AxisLevel& level : levels->second) ranks *= level.size;
+  if (ranks != change.size) return changes.push_back(change);
+  for (const AxisLevel& level : levels->second) {
+    change.size = level.size;
+    change.link = &links.on(level.name);
+    changes.push_back(change);
+  }
+}
+
+/// May the axes of a dim come, or go, in any order? They may where none of them stays: what a rank
+/// has meanwhile is in chunks.
+bool is_in_any_order(const DistAttr& divided, const DistAttr& other, int dim) {
+  return dim >= 0 && divided.dims[dim].axes.size() > 1 && other.dims[dim].axes.empty();
 }
 
 double part(int64_t size) {
@@ -244,9 +262,11 @@ Steps closed_form(const TensorType& type, const DistAttr& from, const DistAttr& 
   const std::vector<Placement> a = from.placements(), b = to.placements();
   std::vector<AxisChange> changes;
   for (int axis = 0; axis < from.mesh->axis_count(); ++axis) {
-    changes.push_back(change_on(axis, a[axis], b[axis], *from.mesh, cost.links));
-    set_position(axis, changes.back().kind == AxisChange::Kind::kScatter ? to : from,
-                 changes.back());
+    AxisChange change{kind_of(a[axis], b[axis])};
+    const bool comes = change.kind == AxisChange::Kind::kScatter;
+    set_position(axis, comes ? to : from, change);
+    if (is_in_any_order(comes ? to : from, comes ? from : to, change.dim)) change.dim = -1;
+    add_changes(*from.mesh, axis, change, cost.links, changes);
   }
   const auto bytes =
       static_cast<double>(byte_size({type.dtype, from.largest_shape(type.shape)}).value());
@@ -333,7 +353,8 @@ class Rearrangement {
       if (place < 0) continue;
       dim.axes.pop_back();
       now_.dims[place].axes.push_back(axis);
-      steps_.add(to_.mesh->shape()[axis] - 1, bytes_ * part(to_.mesh->shape()[axis]), link(axis));
+      steps_.add(to_.mesh->shape()[axis] - 1, bytes_ * part(to_.mesh->shape()[axis]),
+                 cost_.links.outermost_on(to_.mesh->axes()[axis]));
       return true;
     }
     return false;

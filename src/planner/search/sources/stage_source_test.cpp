@@ -29,7 +29,7 @@ Graph stage_source_gpt_of(int layers, int64_t vocabulary = 64) {
 
 /// Two machines whose link is slow: the parameters cannot be summed over it.
 Cluster slow_network() {
-  return parse_cluster_line("2x2xv100-16g;ib=1Gb");
+  return parse_cluster_line("2x2xv100-16g;ib=2Gb");
 }
 
 std::vector<Candidate> stage_source_pipelines_for(const Graph& graph, const Cluster& cluster,

@@ -119,6 +119,14 @@ void read_line(std::string_view line, FuzzCase& result) {
     result.schedule = parse_pipeline_kind(take_word(rest));
   } else if (word == "chunks") {
     result.chunks = take_number<int64_t>(line, rest);
+  } else if (word == "levels") {
+    const std::string text = take_word(rest);
+    const size_t equals = std::min(text.find('='), text.size());
+    std::string_view sizes = std::string_view(text).substr(std::min(equals + 1, text.size()));
+    for (const std::string& size : split_text(sizes, ':')) {
+      std::string_view number = size;
+      result.levels[text.substr(0, equals)].push_back(take_number<int64_t>(line, number));
+    }
   } else if (word == "passes") {
     while (!trim(rest).empty()) result.passes.push_back(take_word(rest));
   } else if (word == "steps") {
@@ -139,7 +147,8 @@ void read_line(std::string_view line, FuzzCase& result) {
     result.marks.push_back(read_mark(line, rest));
   } else {
     refuse(line,
-           "seed, mode, steps, micro_batches, schedule, chunks, passes, mesh, fill, stage, mark or "
+           "seed, mode, steps, micro_batches, schedule, chunks, levels, passes, mesh, fill, stage, "
+           "mark or "
            "graph");
   }
 }
@@ -169,6 +178,12 @@ std::string to_text(const FuzzCase& given) {
   if (given.schedule != PipelineKind::kOneForwardOneBackward)
     text += "schedule " + std::string(to_text(given.schedule)) + "\n";
   if (given.chunks > 1) text += "chunks " + std::to_string(given.chunks) + "\n";
+  for (const auto& [axis, sizes] : given.levels) {
+    text += "levels " + axis;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      text += (i == 0 ? "=" : ":") + std::to_string(sizes[i]);
+    text += "\n";
+  }
   if (!given.passes.empty()) text += "passes " + join(given.passes, " ") + "\n";
   for (const NamedMesh& mesh : given.meshes) text += line_of(mesh);
   for (const auto& [name, fill] : given.fills)

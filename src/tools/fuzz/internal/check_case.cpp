@@ -89,6 +89,8 @@ void check_case(const FuzzCase& given) {
   check_count("steps", given.steps);
   check_count("micro_batches", given.micro_batches);
   check_count("chunks", given.chunks);
+  for (const auto& [axis, sizes] : given.levels)
+    for (const int64_t size : sizes) check_count("levels", size);
   check_meshes(given);
   check_fills(given);
   int64_t elements = 0;

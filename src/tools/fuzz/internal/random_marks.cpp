@@ -336,6 +336,15 @@ void sample_passes(uint64_t seed, FuzzCase& result) {
     if (dice.chance(pass.name == "dead-code" ? 0.3 : 0.8)) result.passes.emplace_back(pass.name);
 }
 
+/// Some axes of four ranks span two levels of links.
+void sample_levels(uint64_t seed, FuzzCase& result) {
+  Dice dice(seed, "levels");
+  for (const NamedMesh& named : result.meshes)
+    for (int axis = 0; axis < named.mesh->axis_count(); ++axis)
+      if (named.mesh->shape()[axis] == 4 && dice.chance(0.7))
+        result.levels[named.mesh->axes()[axis]] = {2, 2};
+}
+
 FuzzCase random_case(uint64_t seed) {
   constexpr int kAttempts = 50;
   constexpr double kMicroBatched = 0.15;
@@ -358,6 +367,7 @@ FuzzCase random_case(uint64_t seed) {
       sample_devices(seed, result);
       if (Dice dice(seed, "chunks"); dice.chance(0.9)) result.chunks = dice.between(2, 3);
       sample_passes(seed, result);
+      sample_levels(seed, result);
       return result;
     }
   }

@@ -197,6 +197,7 @@ class Shrink {
       smaller |= one_step();
       smaller |= plain_schedule();
       smaller |= no_chunks();
+      smaller |= no_levels();
       smaller |= fewer_passes();
       smaller |= one_micro_batch();
     }
@@ -349,6 +350,13 @@ class Shrink {
     if (best_.chunks == 1) return false;
     FuzzCase candidate = best_;
     candidate.chunks = 1;
+    return try_case(std::move(candidate));
+  }
+
+  bool no_levels() {
+    if (best_.levels.empty()) return false;
+    FuzzCase candidate = best_;
+    candidate.levels.clear();
     return try_case(std::move(candidate));
   }
 

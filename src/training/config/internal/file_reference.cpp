@@ -296,6 +296,10 @@ constexpr KeyMeaning kCostMeanings[] = {
      "links.axes.node.latency = \"20 us\""},
     {"links.axes.AXIS.bandwidth", "As `links.bandwidth`, which it has when it is left out",
      "links.axes.node.bandwidth = \"200 Gb/s\""},
+    {"links.levels",
+     "By the name of a mesh axis, the levels of links that its ranks span, outermost first, each "
+     "with the name of its axis in `links.axes` and its size",
+     "links.levels = {dp = [\"dp_ib:2\", \"dp_nvlink:8\"]}"},
     {"links.pairs", "Links between two ranks, in both directions, instead of those of an axis",
      "links.pairs = [{ranks = [0, 1], bandwidth = \"50 GB/s\"}]"},
     {"links.pairs[].ranks", "The two ranks", "links.pairs = [{ranks = [2, 3]}]"},
