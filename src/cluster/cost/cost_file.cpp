@@ -225,10 +225,15 @@ void read_levels(ConfigTable& table, LinkCosts& links) {
     refuse_config(table.file() + ": " + table.full("levels") + " is " + kind_of(*levels),
                   "the levels of mesh axes are a table by the name of the axis",
                   "write levels = {dp = [\"dp_ib:2\", \"dp_nvlink:8\"]}");
-  ConfigTable inside = table.inside(*levels, "levels", "levels");
-  for (const auto& [axis, list] : levels->as_table())
-    for (const std::string& text : inside.texts(axis, {}))
-      links.levels[axis].push_back(read_level(text, table));
+  for (const auto& [axis, list] : levels->as_table()) {
+    if (!list.is_list())
+      refuse_config(table.file() + ": " + table.full("levels." + axis) + " is " + kind_of(list),
+                    "it lists the levels of the axis, the outermost first",
+                    "write it as in levels = {dp = [\"dp_ib:2\", \"dp_nvlink:8\"]}");
+    for (const Document& level : list.as_list())
+      links.levels[axis].push_back(
+          read_level(level.is_string() ? level.as_string() : to_json(level), table));
+  }
 }
 
 LinkCosts read_links(ConfigTable table) {

@@ -86,6 +86,17 @@ TEST(CostFile, FactorsOfTimesMultiplyPrices) {
   EXPECT_EQ(parse_cost_model(to_document(cost), "", "cost.toml"), cost);
 }
 
+TEST(CostFile, LevelsOfAnAxisHaveNamesAndSizes) {
+  const CostModel cost = parsed(
+      "[links]\naxes = {dp_ib = {bandwidth = '25 GB/s'}}\nlevels = {dp = ['dp_ib:2', 'dp_nv:8']}");
+  EXPECT_EQ(cost.links.levels.at("dp"), (std::vector<AxisLevel>{{"dp_ib", 2}, {"dp_nv", 8}}));
+  EXPECT_EQ(cost.links.outermost_on("dp").bytes_per_second, 25e9);
+  EXPECT_EQ(parse_cost_model(to_document(cost), "", "cost.toml"), cost);
+  for (const char* text : {"levels = {dp = ['dp_ib']}", "levels = {dp = ['dp_ib:1']}",
+                           "levels = {dp = 'dp_ib:2'}", "levels = {dp = [':2']}", "levels = 2"})
+    EXPECT_THROW(parsed(std::string("[links]\n") + text), UserError) << text;
+}
+
 TEST(CostFile, WhatItDoesNotNameHasItsDefault) {
   EXPECT_EQ(parsed(""), CostModel{});
   CostModel expected;
