@@ -124,7 +124,7 @@ std::vector<DeviceGroup> Cluster::groups() const {
 std::vector<DeviceMesh> Cluster::device_meshes() const {
   const auto are_alike = [](const MachineGroup& a, const MachineGroup& b) {
     return a.device == b.device && a.devices == b.devices && a.levels == b.levels &&
-           a.direct == b.direct;
+           a.direct == b.direct && a.network == b.network;
   };
   std::vector<DeviceMesh> meshes;
   std::vector<const MachineGroup*> first;  // by mesh
@@ -148,7 +148,8 @@ std::vector<DeviceMesh> Cluster::device_meshes() const {
 
 LinkCost Cluster::link(DeviceId from, DeviceId to) const {
   if (from == to) return {Seconds(0), type(from).cost.copied_bytes_per_second};
-  LinkCost link{links_.latency(from, to), std::numeric_limits<double>::infinity()};
+  LinkCost link = links_.joint_link(from, to);
+  link.bytes_per_second = std::numeric_limits<double>::infinity();
   for (ChannelId channel : links_.path(from, to))
     link.bytes_per_second = std::min(link.bytes_per_second, channels()[channel].bytes_per_second);
   return link;

@@ -42,6 +42,11 @@ Document document_of(const MachineGroup& machine) {
   table["device"] = machine.device;
   table["devices"] = machine.devices;
   if (machine.cores > 0) table["cores"] = machine.cores;
+  if (machine.network) {
+    table["network"]["bandwidth"] =
+        quantity_text(machine.network->bytes_per_second, byte_rate_units());
+    table["network"]["ports"] = machine.network->ports;
+  }
   for (const InnerLevel& inner : machine.levels) {
     Document level = document_of(inner.level, true);
     if (inner.size > 0) level["size"] = inner.size;

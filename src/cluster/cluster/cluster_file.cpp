@@ -161,6 +161,7 @@ class ClusterReader {
     machine.device = table.text("device", "");
     import_machine_to(machine, table, path);
     machine.cores = table.number("cores", 0, 0, 1e6);
+    read_ports(machine, table, path);
     add_preset_type(machine.device);
     for (Item& item : items_of(table, "links")) {
       const auto size = static_cast<int>(item.table.integer("size", 0, 0, 1 << 20));
@@ -176,6 +177,22 @@ class ClusterReader {
       devices_ += machine.devices;
     }
     description_.machines.push_back(std::move(machine));
+  }
+
+  /// The ports of a machine into the network, where the level does not say them.
+  void read_ports(MachineGroup& machine, ConfigTable& table, const std::string& path) {
+    ConfigTable network = table.table("network");
+    const std::string text = network.text("bandwidth", "");
+    const auto rate = parse_quantity(text, byte_rate_units());
+    const auto ports = static_cast<int>(network.integer("ports", 1, 1, 1 << 16));
+    if (rate && *rate > 0)
+      machine.network = MachinePorts{ports, *rate};
+    else if (table.has("network"))
+      refuse_config(file_ + ": " + path + ".network has the bandwidth '" + text + "'",
+                    "it says how fast a port of the machine into the network is, as a number with "
+                    "its unit",
+                    "write network = {bandwidth = \"1 Gb/s\"}, or remove it");
+    network.finish();
   }
 
   /// The devices and links of a machine: their number, or a file that has both.

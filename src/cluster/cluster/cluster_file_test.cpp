@@ -163,6 +163,26 @@ TEST(ClusterFile, LevelsOfTheNetworkAreATree) {
   EXPECT_THAT(refusal(machines + leaf), HasSubstr("leaves 2 parts"));
 }
 
+TEST(ClusterFile, MachinesMayHavePortsOfTheirOwnIntoTheNetwork) {
+  constexpr const char* kUnlike =
+      "[[machine]]\ncount = 1\ndevice = 'rtx3090'\ndevices = 4\n"
+      "links = [{name = 'pcie', bandwidth = '12 GB/s', start = '60 us'}]\n"
+      "network = {bandwidth = '1 Gb/s'}\n"
+      "[[machine]]\ncount = 2\ndevice = 'v100'\ndevices = 4\n"
+      "links = [{name = 'nvlink', bandwidth = '150 GB/s'}]\n"
+      "[[network]]\nname = 'lan'\nbandwidth = '25 Gb/s'\nports = 2\nstart = '80 us'\n";
+  const Cluster cluster = parsed(kUnlike);
+  EXPECT_EQ(cluster.link(0, 4).bytes_per_second, 1e9 / 8) << "of the first machine";
+  EXPECT_EQ(cluster.link(4, 8).bytes_per_second, 25e9 / 8);
+  EXPECT_EQ(cluster.link(4, 8).start, Seconds(80e-6));
+  EXPECT_EQ(cluster.link(0, 1).start, Seconds(60e-6));
+  const Cluster again = parsed(to_toml(to_document(cluster.description())));
+  EXPECT_EQ(again.description().machines, cluster.description().machines);
+  EXPECT_EQ(again.description().network, cluster.description().network);
+  EXPECT_THROW(parsed("[[machine]]\ncount = 1\ndevice = 'v100'\nnetwork = {ports = 2}\n"),
+               UserError);
+}
+
 TEST(ClusterLine, DescribesMachinesInOneLine) {
   EXPECT_EQ(parse_cluster_line("8xa100-80g").device_count(), 8);
   EXPECT_EQ(parse_cluster_line("8xa100-80g").machine_count(), 1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,14 @@ struct DirectLink {
   bool operator==(const DirectLink&) const = default;
 };
 
+/// What joins a machine to the network, where it is not what the level says.
+struct MachinePorts {
+  int ports = 1;
+  double bytes_per_second = 0;  // of a port, in one direction
+
+  bool operator==(const MachinePorts&) const = default;
+};
+
 /// Identical machines.
 struct MachineGroup {
   std::vector<std::string> names;  // of the machines; they are unique in the cluster
@@ -83,6 +92,7 @@ struct MachineGroup {
   double cores = 0;
   std::vector<InnerLevel> levels = {};  // from the inside out; the last one joins all devices
   std::vector<DirectLink> direct = {};  // in every machine, by the number of the device in it
+  std::optional<MachinePorts> network = {};
 
   bool operator==(const MachineGroup&) const = default;
 };

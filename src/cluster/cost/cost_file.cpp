@@ -150,6 +150,7 @@ void read_device(ConfigTable& table, DeviceCost& device) {
 void read_latency_and_bandwidth(ConfigTable& table, LinkCost& link) {
   read_time(table, "latency", link.latency);
   read_rate(table, "bandwidth", byte_rate_units(), link.bytes_per_second);
+  read_time(table, "start", link.start);
 }
 
 /// What a link of its own does not say is as between any two ranks.
@@ -315,6 +316,7 @@ Document to_document(const LinkCost& link) {
   Document table;
   table["latency"] = time_of(link.latency);
   table["bandwidth"] = byte_rate(link.bytes_per_second);
+  if (link.start > Seconds(0)) table["start"] = time_of(link.start);
   return table;
 }
 

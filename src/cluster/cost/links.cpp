@@ -13,14 +13,15 @@ double seconds_of(Bytes bytes, const LinkCost& link) {
 /// `rounds` messages of `bytes / ranks` bytes, one after the other.
 Price rounds_price(int rounds, Bytes bytes, int ranks, const LinkCost& link) {
   const double transfer = seconds_of(bytes, link) / ranks;
-  return {Seconds(rounds * (link.latency.value() + transfer)), Seconds(rounds * transfer)};
+  const double start = rounds > 0 ? link.start.value() : 0;
+  return {Seconds(start + rounds * (link.latency.value() + transfer)), Seconds(rounds * transfer)};
 }
 
 }  // namespace
 
 Price message_price(Bytes bytes, const LinkCost& link) {
   const Seconds transfer(seconds_of(bytes, link));
-  return {link.latency + transfer, transfer};
+  return {link.start + link.latency + transfer, transfer};
 }
 
 const LinkCost& LinkCosts::on(std::string_view axis) const {
@@ -51,6 +52,7 @@ void ExchangeTime::Load::add(const LinkCost& link, double seconds) {
 void ExchangeTime::add(Rank sender, Bytes bytes, const LinkCost& link) {
   const double seconds = seconds_of(bytes, link);
   receiving_.add(link, seconds);
+  start_ = std::max(start_, link.start.value());
   if (sender >= std::ssize(sending_)) sending_.resize(static_cast<size_t>(sender) + 1);
   Sender& sending = sending_[sender];
   sending.load.add(link, seconds);
@@ -74,7 +76,7 @@ void ExchangeTime::end_receiver() {
 Price ExchangeTime::price() const {
   Longest longest = longest_;
   for (const Sender& sender : sending_) longest.keep(sender.load);
-  return {Seconds(max_latency_ + longest.transfer), Seconds(longest.on_a_link)};
+  return {Seconds(start_ + max_latency_ + longest.transfer), Seconds(longest.on_a_link)};
 }
 
 Price ring_all_reduce_price(Bytes message, int ranks, const LinkCost& link) {

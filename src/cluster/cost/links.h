@@ -14,18 +14,20 @@
 namespace tessera {
 
 /// The cost of a link: a latency for each rank with which the busiest rank communicates, and the
-/// rate of the bytes that it receives or sends.
+/// rate of the bytes that it receives or sends. An exchange takes `start` beside it, once: a
+/// library that gathers among n ranks in start + (n - 1) latency + bytes / rate (Hockney, 1994).
 struct LinkCost {
   /// The default is that of threads on one machine.
   Seconds latency{1e-6};
   double bytes_per_second = 5e9;
+  Seconds start{0};
 
   bool operator==(const LinkCost&) const = default;
 };
 
 /// Time of one message.
 ///
-///     estimate = latency + bytes / rate,  floor = bytes / rate
+///     estimate = start + latency + bytes / rate,  floor = bytes / rate
 Price message_price(Bytes bytes, const LinkCost& link);
 
 /// A level of links that a mesh axis spans, as an axis of its own.
@@ -61,8 +63,9 @@ struct LinkCosts {
 /// The time of an exchange in which all ranks send and receive at once: that of the busiest rank.
 /// Add its messages receiver by receiver.
 ///
-///     estimate = the largest sum of latencies of one receiver, one for each rank from which it
-///                receives, + the longest time in which one rank receives, or sends, all its bytes
+///     estimate = the greatest start of the links, + the largest sum of latencies of one receiver,
+///                one for each rank from which it receives, + the longest time in which one rank
+///                receives, or sends, all its bytes
 ///     floor    = the longest time in which one rank receives, or sends, the bytes of one link: its
 ///                links overlap
 ///
@@ -100,13 +103,13 @@ class ExchangeTime {
 
   Load receiving_;
   int64_t receiver_ = 0;  // number of the present one
-  double latency_ = 0, max_latency_ = 0;
+  double latency_ = 0, max_latency_ = 0, start_ = 0;
   Longest longest_;
   std::vector<Sender> sending_;  // by rank
 };
 
 // Collectives over `ranks` ranks in a ring, or between all pairs of them. With one rank they cost
-// nothing. `link` is the slowest link.
+// nothing. `link` is the slowest link, whose start comes to each.
 
 /// All-reduce: 2 (P - 1) rounds, each with 1 / P of the message.
 ///

@@ -117,5 +117,18 @@ TEST(LinkCosts, AnAxisOrAPairMayHaveLinksOfItsOwn) {
   EXPECT_EQ(links.between(0, 2), nullptr);
 }
 
+TEST(LinkCost, TheStartOfAnExchangeIsPaidOnce) {
+  const LinkCost link{Seconds(2e-6), 1e9, Seconds(40e-6)};
+  EXPECT_DOUBLE_EQ(ring_all_gather_price(Bytes(8000), 8, link).estimate.value(),
+                   40e-6 + 7 * 2e-6 + 7e-6);
+  EXPECT_DOUBLE_EQ(ring_all_gather_price(Bytes(8000), 1, link).estimate.value(), 0);
+  EXPECT_DOUBLE_EQ(message_price(Bytes(1000), link).estimate.value(), 43e-6);
+  ExchangeTime time;
+  for (const Rank sender : {1, 2}) time.add(sender, Bytes(1000), link);
+  time.end_receiver();
+  EXPECT_DOUBLE_EQ(time.price().estimate.value(), 40e-6 + 2 * 2e-6 + 2e-6);
+  EXPECT_DOUBLE_EQ(time.price().floor.value(), 2e-6);
+}
+
 }  // namespace
 }  // namespace tessera

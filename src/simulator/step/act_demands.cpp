@@ -107,14 +107,18 @@ ActDemand ActDemands::exchange(Rank rank, const Task& task) {
     }
   }
   ActDemand demand = work(rank, copy_price(combined, 1, deployment_.type(rank).cost).estimate);
+  int64_t start = 0;
   for (const auto& [sender, amount] : bytes) {
     const DeviceId from = deployment_.device(sender), to = deployment_.device(rank);
     if (from == to) continue;
-    demand.fixed += nanoseconds(cluster.link(from, to).latency);
+    const LinkCost link = cluster.link(from, to);
+    start = std::max(start, nanoseconds(link.start));
+    demand.fixed += nanoseconds(link.latency);
     Flow flow{amount, {}};
     for (ChannelId channel : cluster.path(from, to)) flow.uses.push_back({ResourceId(channel)});
     demand.flows.push_back(std::move(flow));
   }
+  demand.fixed += start;
   return demand;
 }
 

@@ -37,7 +37,8 @@ struct StepPrice {
 ///   kernels    the sum of compute_price(work_of(call)) of its steps, in a working set of the arena
 ///              and the variables of a rank; a While runs its regions
 ///              max_iterations times (once when it has no limit), an If its longer region
-///   exchange   for each sender a latency; then a flow of bytes from each sender over the channels
+///   exchange   the greatest start of its links, and for each sender a latency; then a flow of
+///   bytes from each sender over the channels
 ///              of its path, while the receiver copies or reduces them at the rate of copies
 ///   copies     between a device and its host: at the rate of copies
 ///

@@ -75,12 +75,14 @@ class Messages {
     if (a == b) return;
     paths_.push_back(deployment_.cluster->path(a, b));
     for (ChannelId channel : paths_.back()) ++load_[channel];
-    latency_ = std::max(latency_, deployment_.cluster->link(a, b).latency);
+    const LinkCost link = deployment_.cluster->link(a, b);
+    latency_ = std::max(latency_, link.latency);
+    start_ = std::max(start_, link.start);
   }
   bool empty() const { return paths_.empty(); }
   /// Of the slowest message, when all have the same number of bytes.
   LinkCost slowest() const {
-    LinkCost link{latency_, std::numeric_limits<double>::infinity()};
+    LinkCost link{latency_, std::numeric_limits<double>::infinity(), start_};
     for (const std::vector<ChannelId>& path : paths_)
       for (ChannelId channel : path)
         link.bytes_per_second =
@@ -93,7 +95,7 @@ class Messages {
   const Deployment& deployment_;
   std::vector<int> load_;
   std::vector<std::vector<ChannelId>> paths_;
-  Seconds latency_{0};
+  Seconds latency_{0}, start_{0};
 };
 
 /// A ring over each group of an axis of the mesh.
@@ -314,15 +316,16 @@ void find_levels(const Deployment& deployment, std::span<const MeshPtr> meshes, 
 /// The link with which a ring over all ranks costs what gathers over one level after the other do:
 /// over the outer levels a rank has the part that its inner ones divide.
 LinkCost as_one_link(const std::vector<AxisLevel>& levels, const LinkCosts& links) {
-  double ranks = 1, latency = 0, seconds_a_byte = 0;
+  double ranks = 1, latency = 0, seconds_a_byte = 0, start = 0;
   for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
     const LinkCost& link = links.on(level->name);
     const auto size = static_cast<double>(level->size);
+    start += link.start.value();
     latency += (size - 1) * link.latency.value();
     seconds_a_byte += (size - 1) / size / ranks / link.bytes_per_second;
     ranks *= size;
   }
-  return {Seconds(latency / (ranks - 1)), (ranks - 1) / ranks / seconds_a_byte};
+  return {Seconds(latency / (ranks - 1)), (ranks - 1) / ranks / seconds_a_byte, Seconds(start)};
 }
 
 /// The links of all axes of a mesh, each used as a ring.

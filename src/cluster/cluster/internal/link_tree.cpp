@@ -64,6 +64,7 @@ int LinkTree::add_machine(const MachineGroup& machine, const std::string& name) 
                   "leave its 'size' out, or add a level");
   groups_[nodes.front()].name = name;
   groups_[nodes.front()].machine_devices = machine.devices;
+  groups_[nodes.front()].machine_ports = machine.network;
   return nodes.front();
 }
 
@@ -122,9 +123,13 @@ std::vector<int> LinkTree::join(const NetworkLevel& network, const std::vector<i
           "their switches carry",
           "give the level a bandwidth, or stand it above another level of the network");
     parent.devices.push_back(child.machine_devices);
+    parent.port_counts.push_back(child.machine_ports ? child.machine_ports->ports
+                                                     : network.level.ports);
     const double below = std::accumulate(child.rates.begin(), child.rates.end(), 0.0);
-    parent.rates.push_back(has_bandwidth ? network.level.bytes_per_second()
-                                         : below / network.oversubscription);
+    parent.rates.push_back(child.machine_ports
+                               ? child.machine_ports->ports * child.machine_ports->bytes_per_second
+                           : has_bandwidth ? network.level.bytes_per_second()
+                                           : below / network.oversubscription);
   }
   return made;
 }
@@ -207,7 +212,7 @@ void LinkTree::add_direct_link(DeviceId a, DeviceId b, const LinkCost& link) {
 
 int LinkTree::port_count(const Group& group, int child) const {
   if (child >= std::ssize(group.devices)) return 1;
-  return std::clamp(group.devices[child], 1, group.level.ports);
+  return std::clamp(group.devices[child], 1, group.port_counts[child]);
 }
 
 ChannelId LinkTree::port(Place place, bool into) const {
@@ -274,10 +279,10 @@ std::vector<ChannelId> LinkTree::path(DeviceId from, DeviceId to) const {
   return path;
 }
 
-Seconds LinkTree::latency(DeviceId from, DeviceId to) const {
+const LinkCost& LinkTree::joint_link(DeviceId from, DeviceId to) const {
   const auto link = direct_.find(std::minmax(from, to));
-  return link != direct_.end() ? link->second.first.latency
-                               : groups_[smallest_group_of(from, to)].level.link.latency;
+  return link != direct_.end() ? link->second.first
+                               : groups_[smallest_group_of(from, to)].level.link;
 }
 
 std::string LinkTree::level(DeviceId a, DeviceId b) const {

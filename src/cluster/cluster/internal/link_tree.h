@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -37,8 +38,9 @@ class LinkTree {
   std::span<const Channel> channels() const { return channels_; }
   /// The channels that messages between two devices pass; empty for one device.
   std::vector<ChannelId> path(DeviceId from, DeviceId to) const;
+  /// The link of the level that joins two devices, or their direct link.
   ///   requires  two devices
-  Seconds latency(DeviceId from, DeviceId to) const;
+  const LinkCost& joint_link(DeviceId from, DeviceId to) const;
   /// The name of the level that joins two devices; "direct" for a direct link.
   ///   requires  two devices
   std::string level(DeviceId a, DeviceId b) const;
@@ -48,14 +50,16 @@ class LinkTree {
     std::string name;
     LinkLevel level;
     bool is_network = false;
-    int parent = -1, index = 0, depth = 0;  // of the root: 0
-    std::vector<std::string> children;      // their names
-    std::vector<double> rates = {};         // by child: of its ports, in one direction
-    int machine_devices = 0;                // of a machine; else 0
-    std::vector<int> devices = {};          // by child of a network: its machine_devices
-    ChannelId channels = 0;                 // the first one of its children
-    std::vector<ChannelId> ports = {};      // by child of a switch: the first one of its ports
-    bool has_different_children() const;    // in their rates
+    int parent = -1, index = 0, depth = 0;           // of the root: 0
+    std::vector<std::string> children;               // their names
+    std::vector<double> rates = {};                  // by child: of its ports, in one direction
+    int machine_devices = 0;                         // of a machine; else 0
+    std::optional<MachinePorts> machine_ports = {};  // of a machine that has its own
+    std::vector<int> devices = {};                   // by child of a network: its machine_devices
+    std::vector<int> port_counts = {};               // by child of a network
+    ChannelId channels = 0;                          // the first one of its children
+    std::vector<ChannelId> ports = {};    // by child of a switch: the first one of its ports
+    bool has_different_children() const;  // in their rates
   };
   /// A child of a group, and the device that is in it.
   struct Place {

@@ -21,7 +21,7 @@ struct Steps {
   void add(int64_t peers, double bytes, const LinkCost& link) {
     const Seconds transfer(bytes / link.bytes_per_second);
     const Seconds latency(static_cast<double>(peers) * link.latency.value());
-    time += {latency + transfer, transfer};
+    time += {link.start + latency + transfer, transfer};
     copied += bytes * static_cast<double>(peers + 1) / static_cast<double>(peers);
     ++count;
   }
@@ -163,6 +163,7 @@ Steps at_once(const std::vector<AxisChange>& changes, double bytes) {
   }
   // The senders that differ from a receiver on a set of axes are behind the slowest link of these.
   Steps steps;
+  Seconds start{0};  // of the one exchange
   for (size_t set = 1; set < size_t{1} << exchanged.size(); ++set) {
     int64_t senders = 1;
     const LinkCost* slowest = nullptr;
@@ -172,8 +173,11 @@ Steps at_once(const std::vector<AxisChange>& changes, double bytes) {
       if (!slowest || exchanged[i]->link->bytes_per_second < slowest->bytes_per_second)
         slowest = exchanged[i]->link;
     }
-    steps.add(senders, static_cast<double>(senders) * wanted / shares, *slowest);
+    steps.add(senders, static_cast<double>(senders) * wanted / shares,
+              {slowest->latency, slowest->bytes_per_second});
+    start = std::max(start, slowest->start);
   }
+  steps.time.estimate += start;
   double contributions = 1;
   for (const AxisChange* change : exchanged)
     if (change->kind == Kind::kScatter || change->kind == Kind::kReduce)

@@ -77,7 +77,7 @@ class ChainSearch {
   }
 
   static double seconds(const LinkCost& link, double peers, double bytes) {
-    return peers * link.latency.value() + bytes / link.bytes_per_second;
+    return link.start.value() + peers * link.latency.value() + bytes / link.bytes_per_second;
   }
   double seconds_on(int axis, double peers, double bytes) const {
     return seconds(options_.links.on(from_.mesh->axes()[axis]), peers, bytes);

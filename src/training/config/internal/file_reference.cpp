@@ -288,6 +288,7 @@ constexpr KeyMeaning kCostMeanings[] = {
     {"device.kernels.KERNEL.TYPE", "As of a class", "device.kernels.sort = {f32 = \"1 Gflop/s\"}"},
     {"links.latency", "Of a message between any two ranks", "links.latency = \"10 us\""},
     {"links.bandwidth", "Bytes that a rank receives or sends", "links.bandwidth = \"230 GB/s\""},
+    {"links.start", "Of an exchange, once, beside the latencies", "links.start = \"40 us\""},
     {"links.axes",
      "By the name of a mesh axis, links between ranks of a mesh that differ on it; where they "
      "differ on several, the slowest counts",
@@ -296,6 +297,8 @@ constexpr KeyMeaning kCostMeanings[] = {
      "links.axes.node.latency = \"20 us\""},
     {"links.axes.AXIS.bandwidth", "As `links.bandwidth`, which it has when it is left out",
      "links.axes.node.bandwidth = \"200 Gb/s\""},
+    {"links.axes.AXIS.start", "As `links.start`, which it has when it is left out",
+     "links.axes.node.start = \"40 us\""},
     {"links.levels",
      "By the name of a mesh axis, the levels of links that its ranks span, outermost first, each "
      "with the name of its axis in `links.axes` and its size",
@@ -307,14 +310,20 @@ constexpr KeyMeaning kCostMeanings[] = {
      "links.pairs = [{ranks = [0, 1], latency = \"2 us\"}]"},
     {"links.pairs[].bandwidth", "As `links.bandwidth`, which it has when it is left out",
      "links.pairs = [{ranks = [0, 1], bandwidth = \"40 GB/s\"}]"},
+    {"links.pairs[].start", "As `links.start`, which it has when it is left out",
+     "links.pairs = [{ranks = [0, 1], start = \"40 us\"}]"},
     {"copies.host_to_device.latency", "Of a copy to a device; no decision uses it yet",
      "copies.host_to_device.latency = \"10 us\""},
     {"copies.host_to_device.bandwidth", "Bytes of such a copy; no decision uses it yet",
      "copies.host_to_device.bandwidth = \"20 GB/s\""},
+    {"copies.host_to_device.start", "Of such a copy; no decision uses it yet",
+     "copies.host_to_device.start = \"20 us\""},
     {"copies.device_to_host.latency", "Of a copy from a device; no decision uses it yet",
      "copies.device_to_host.latency = \"10 us\""},
     {"copies.device_to_host.bandwidth", "Bytes of such a copy; no decision uses it yet",
      "copies.device_to_host.bandwidth = \"20 GB/s\""},
+    {"copies.device_to_host.start", "Of such a copy; no decision uses it yet",
+     "copies.device_to_host.start = \"20 us\""},
     {"pipeline.transfer",
      "From the end of a pass to the start of the pass of another stage that needs it, as a part of "
      "a micro-batch on the busiest device",
@@ -370,6 +379,9 @@ constexpr KeyMeaning kClusterMeanings[] = {
      "us\"}]}]"},
     {"machine[].links[].bandwidth", "Of one port in one direction",
      "machine = [{count = 1, links = [{name = \"pcie\", bandwidth = \"12 GB/s\"}]}]"},
+    {"machine[].links[].start", "Of an exchange over them, once, beside the latencies",
+     "machine = [{count = 1, links = [{name = \"nvlink\", bandwidth = \"300 GB/s\", start = \"40 "
+     "us\"}]}]"},
     {"machine[].links[].sharing",
      "`switch`: each neighbour has ports of its own; `bus`: all share one bandwidth; `mesh`: each "
      "two have a link of their own",
@@ -386,6 +398,16 @@ constexpr KeyMeaning kClusterMeanings[] = {
      "us\"}]}]"},
     {"machine[].direct[].bandwidth", "Its bytes in one direction",
      "machine = [{count = 1, direct = [{devices = [0, 3], bandwidth = \"50 GB/s\"}]}]"},
+    {"machine[].direct[].start", "Of an exchange over it, once, beside the latencies",
+     "machine = [{count = 1, direct = [{devices = [0, 3], bandwidth = \"50 GB/s\", start = \"40 "
+     "us\"}]}]"},
+    {"machine[].network.bandwidth",
+     "Of a port of the machine into the network in one direction, where it is another than "
+     "`network` "
+     "says",
+     "machine = [{count = 1, device = \"rtx3090\", network = {bandwidth = \"1 Gb/s\"}}]"},
+    {"machine[].network.ports", "How many there are",
+     "machine = [{count = 1, device = \"v100\", network = {bandwidth = \"25 Gb/s\", ports = 2}}]"},
     {"network", "Levels of the network between machines, from the inside out",
      "network = [{name = \"ib\", bandwidth = \"25 GB/s\"}]"},
     {"network[].name", "For reports", "network = [{name = \"ib\", bandwidth = \"25 GB/s\"}]"},
@@ -406,6 +428,8 @@ constexpr KeyMeaning kClusterMeanings[] = {
      "network = [{name = \"ib\", bandwidth = \"25 GB/s\", latency = \"8 us\"}]"},
     {"network[].bandwidth", "Of one port in one direction; or `oversubscription`",
      "network = [{name = \"ib\", bandwidth = \"25 GB/s\"}]"},
+    {"network[].start", "Of an exchange over this level, once, beside the latencies",
+     "network = [{name = \"ib\", bandwidth = \"25 GB/s\", start = \"60 us\"}]"},
     {"network[].sharing", "As of `machine[].links`",
      "network = [{name = \"lan\", bandwidth = \"1 GB/s\", sharing = \"bus\"}]"},
     {"network[].ports", "Ports of a machine, or of a switch of the level below",
@@ -426,6 +450,9 @@ constexpr KeyMeaning kClusterMeanings[] = {
     {"link[].bandwidth", "Its bytes in one direction",
      "machine = [{count = 2, device = \"v100\"}]\nlink = [{between = [\"n0/0\", \"n1/0\"], "
      "bandwidth = \"1 GB/s\"}]"},
+    {"link[].start", "Of an exchange over it, once, beside the latencies",
+     "machine = [{count = 2, device = \"v100\"}]\nlink = [{between = [\"n0/0\", \"n1/0\"], "
+     "bandwidth = \"1 GB/s\", start = \"60 us\"}]"},
     {"sources",
      "Where values come from, for readers: by the place of a value in this file, or of a table "
      "with "

@@ -46,7 +46,9 @@ std::string names_text(const std::vector<std::string>& names) {
 }
 
 std::string level_text(const LinkLevel& level, const std::string& child, double oversubscription) {
-  const std::string latency = to_text(level.link.latency);
+  std::string latency = to_text(level.link.latency);
+  if (level.link.start > Seconds(0))
+    latency += " and " + to_text(level.link.start) + " an exchange";
   if (oversubscription == 1) return "all that its switches can send, " + latency;
   if (oversubscription > 0)
     return fmt::format("1/{:g} of what its switches can send, {}", oversubscription, latency);
