@@ -71,6 +71,15 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ---- what published runs use, on eight ranks ----
 
+// Marks of positions at the end of a stage follow the micro-batches on both stages.
+TEST(Presets, MarksOfASequenceAtTheEndOfAStageRunInMicroBatches) {
+  const RunConfig config = tiny_gpt();
+  Plan plan = preset_plan(parse_preset("dp=2,tp=2,pp=2,micro_batches=2"), training_graph(config));
+  plan.marks.push_back(shard_tensor("blocks.*.residual{1,2}", "P(\"dp\", \"tp\")"));
+  const VerifyReport report = verify_plan(config, plan, small_text(), {.steps = 1});
+  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
+}
+
 class OnEightRanks : public testing::TestWithParam<std::string> {};
 
 TEST_P(OnEightRanks, ComputesWhatTheSerialProgramComputes) {

@@ -71,6 +71,21 @@ class Simulate(unittest.TestCase):
             self.assertEqual(memory["contents"]["variables"], rank["variable_bytes"])
             self.assertGreater(memory["contents"]["activations kept for the backward"], 0)
 
+    def test_a_runtime_that_fuses_takes_less_time_and_the_same_memory(self):
+        words = ["simulate", *GPT, "--plan", "dp=2", "--cluster", "2xa100-80g"]
+        ours = run_json(*words)
+        self.assertEqual(ours["runtime"], "tessera")
+        steps = []
+        for name in ("tessera", "torch-compile"):
+            result = run_json(*words, "--runtime", name)
+            self.assertEqual(result["runtime"], name)
+            self.assertEqual(result["peak_bytes"], ours["peak_bytes"])
+            steps.append(result["step_seconds"])
+        self.assertEqual(steps[0], ours["step_seconds"])
+        self.assertLess(steps[1], steps[0])
+        self.assertIn("torch-eager", run("simulate", *GPT, "--plan", "dp=2", "--cluster", "2xa100-80g",
+                                         "--runtime", "pytorch", code=2).stderr)
+
     def test_peak_bytes_are_those_of_train(self):
         for config in ("gpt", "mlp", "gpt_tied"):
             for plan in ("serial", "dp=2", "pp=2,micro_batches=2"):

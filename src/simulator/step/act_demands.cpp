@@ -24,8 +24,12 @@ bool has_even_parts(const Register& reg) {
 
 }  // namespace
 
-ActDemands::ActDemands(const TaskGraph& graph, Deployment deployment)
-    : graph_(graph), deployment_(std::move(deployment)) {
+ActDemands::ActDemands(const TaskGraph& graph, Deployment deployment, const RuntimeProfile* profile)
+    : graph_(graph), deployment_(std::move(deployment)), profile_(profile) {
+  if (profile_ && profile_->fusion != Fusion::kNone)
+    fused_ = std::make_unique<FusedKernels>(
+        graph, profile_->fusion,
+        [this](const Task& task, const KernelStep& step) { return class_of(task, step); });
   for (const Task& task : graph.tasks) is_even_.push_back(is_even(task));
   for (MeshIndex mesh : graph.meshes.indices()) working_sets_.push_back(working_set(mesh));
 }
@@ -137,6 +141,7 @@ KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
   const Key key{id, is_even_[id] ? ~type_index(rank) : rank};
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
+  if (fused_) return known_.emplace(key, price_of_profile(rank, id)).first->second;
   KernelPrice sum;
   const Task& task = graph_.tasks[id];
   for (const KernelStep& step : task.steps)
@@ -144,14 +149,62 @@ KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
   return known_.emplace(key, sum).first->second;
 }
 
+OperationClass ActDemands::class_of(const Task& task, const KernelStep& step) {
+  if (step.control || step.outputs.empty()) return OperationClass::kGather;  // alone
+  const std::string& kernel = step.call->kernel;
+  if (const auto found = classes_.find(kernel); found != classes_.end()) return found->second;
+  const Rank rank = graph_.meshes[task.mesh]->ranks().front();
+  return classes_[kernel] = work_of_step(graph_, step, rank).operation;
+}
+
+Bytes ActDemands::local_bytes(RegisterIndex index, Rank rank) const {
+  const Register& reg = graph_.registers[index];
+  return byte_size(local_type(reg, *reg.attr.mesh->coordinate_of(rank)));
+}
+
+KernelPrice ActDemands::price_of_profile(Rank rank, TaskId id) {
+  const Task& task = graph_.tasks[id];
+  const DeviceCost& device = deployment_.type(rank).cost;
+  const double memory = device.memory_rate(OperationClass::kElementwise);
+  std::vector<KernelPrice> steps;
+  for (const KernelStep& step : task.steps) {
+    steps.push_back(price(graph_, step, rank, working_sets_[task.mesh]));
+    steps.back().time = std::max(Seconds(0), steps.back().time - device.launch);
+  }
+  KernelPrice sum;
+  const std::vector<FusedKernel>& kernels = fused_->of(id);
+  for (const FusedKernel& kernel : kernels) {
+    KernelPrice own;
+    for (const size_t step : kernel.steps) own = own + steps[step];
+    if (!kernel.is_alone) {
+      int64_t bytes = 0;
+      for (const auto* list : {&kernel.reads, &kernel.writes})
+        for (const RegisterIndex reg : *list) bytes += local_bytes(reg, rank).value();
+      own.time = std::min(own.time, Seconds(static_cast<double>(bytes) / memory));
+    }
+    sum = sum + own;
+  }
+  const auto count = static_cast<double>(kernels.size());
+  sum.time = std::max(sum.time + Seconds(count * profile_->gap.value()),
+                      Seconds(count * profile_->host.value()));
+  return sum;
+}
+
 std::vector<StepPrice> ActDemands::steps(Rank rank, TaskId id) const {
   std::vector<StepPrice> list;
+  Seconds all{0};
   for (const KernelStep& step : graph_.tasks[id].steps) {
     StepPrice& made = list.emplace_back();
     made.time = price(graph_, step, rank, working_sets_[graph_.tasks[id].mesh]).time;
+    all += made.time;
     if (!step.control && !step.outputs.empty())
       made.operation = work_of_step(graph_, step, rank).operation;
   }
+  // In another runtime each step has its share of the task.
+  const auto task = known_.find({id, is_even_[id] ? ~type_index(rank) : rank});
+  if (fused_ && task != known_.end() && all > Seconds(0))
+    for (StepPrice& step : list)
+      step.time = Seconds(step.time.value() * task->second.time.value() / all.value());
   return list;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,8 @@
 #include "sharding/reshard/transfer_cache.h"
 #include "simulator/clock/demands.h"
 #include "simulator/step/deployment.h"
+#include "simulator/step/internal/fused_kernels.h"
+#include "simulator/step/runtime_profile.h"
 #include "task_graph/tasks/task_graph.h"
 
 namespace tessera {
@@ -36,7 +40,10 @@ struct StepPrice {
 ///
 ///   kernels    the sum of compute_price(work_of(call)) of its steps, in a working set of the arena
 ///              and the variables of a rank; a While runs its regions
-///              max_iterations times (once when it has no limit), an If its longer region
+///              max_iterations times (once when it has no limit), an If its longer region.
+///              With a profile that fuses: of each kernel that is no single step the bytes that it
+///              reads and writes, at the rate of memory, and the gaps; or the time of the host if
+///              that is longer
 ///   exchange   the greatest start of its links, and for each sender a latency; then a flow of
 ///   bytes from each sender over the channels
 ///              of its path, while the receiver copies or reduces them at the rate of copies
@@ -46,8 +53,10 @@ struct StepPrice {
 /// than they need.
 class ActDemands {
  public:
+  ///   profile   nullptr: our own runtime
   ///   requires  the graph outlives it; its ranks are in the deployment
-  ActDemands(const TaskGraph& graph, Deployment deployment);
+  ActDemands(const TaskGraph& graph, Deployment deployment,
+             const RuntimeProfile* profile = nullptr);
 
   /// The channels of the cluster, then the cores of each machine.
   IndexedVector<ResourceId, Resource> resources() const;
@@ -64,6 +73,10 @@ class ActDemands {
   KernelPrice price(const TaskGraph& graph, const KernelStep& step, Rank rank,
                     Bytes working_set) const;
   KernelPrice price(const TaskGraph& graph, Rank rank, Bytes working_set) const;
+  /// The kernels of a task in the runtime of the profile.
+  KernelPrice price_of_profile(Rank rank, TaskId id);
+  OperationClass class_of(const Task& task, const KernelStep& step);
+  Bytes local_bytes(RegisterIndex reg, Rank rank) const;
   Bytes working_set(MeshIndex mesh) const;
   ActDemand work(Rank rank, Seconds time) const;
   ActDemand copy(Rank rank, const Task& task) const;
@@ -77,6 +90,9 @@ class ActDemands {
   IndexedVector<MeshIndex, Bytes> working_sets_;  // of the ranks of each mesh
   std::map<Key, KernelPrice> known_;
   TransferCache transfer_cache_;
+  const RuntimeProfile* const profile_;
+  std::unique_ptr<FusedKernels> fused_;                         // where the profile fuses
+  std::map<std::string, OperationClass, std::less<>> classes_;  // by kernel
 };
 
 }  // namespace tessera

@@ -205,7 +205,7 @@ std::vector<RankMemoryNeed> memory_needs(const TaskGraph& graph, const Deploymen
 StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deployment& deployment,
                             const PredictOptions& options) {
   ensure(options.steps >= 2, "the last step of a simulation follows another one");
-  ActDemands acts(*graph, deployment);
+  ActDemands acts(*graph, deployment, options.profile);
   const Demands demands{.resources = acts.resources(),
                         .demand = [&](Rank rank, TaskId task) { return acts.demand(rank, task); },
                         .identical = identical_tasks(*graph),

@@ -10,6 +10,7 @@
 #include "simulator/step/deployment.h"
 #include "simulator/step/internal/critical_parts.h"
 #include "simulator/step/internal/memory_over_time.h"
+#include "simulator/step/runtime_profile.h"
 #include "task_graph/tasks/task_graph.h"
 
 namespace tessera {
@@ -86,6 +87,8 @@ struct PredictOptions {
   bool has_timeline = true;
   /// Finds StepPrediction::critical and memory_over_time.
   bool explains = false;
+  /// Whose kernels run; nullptr: our own runtime. The memory is that of our runtime.
+  const RuntimeProfile* profile = nullptr;
   /// Programs that stay loaded beside this one, as that of the evaluation; over the same variables,
   /// and in its arenas as far as these have space.
   std::vector<std::shared_ptr<const TaskGraph>> beside = {};

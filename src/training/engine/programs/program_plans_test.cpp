@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "compiler/lower/lower.h"
+#include "ir/models/family.h"
 #include "training/engine/graphs.h"
 
 namespace tessera {
@@ -74,6 +75,35 @@ TEST(ProgramPlans, OfAnEvaluationHaveItsOwnOpsWhereTheirOperandsAreMade) {
 }
 
 // The names of layers are ranges: 24 layers need a few digits more than 12.
+// What a search finds are placements of the training step alone. Those of its results do not follow
+// from its inputs and variables: the evaluation would hold them whole.
+TEST(ProgramPlans, OfAnEvaluationHaveItsResultsWhereASearchedTrainingHasThem) {
+  const RunConfig config = read_config(kProgramPlansConfigs / "gpt.toml");
+  const Network network = network_of(config.model);
+  const TrainingSettings settings = training_settings(config);
+  const Graph graph = training_graph(config);
+  Plan plan;
+  plan.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("x=4")));
+  plan.marks = {shard_tensor("positions.added", "P(None, \"x\")"),
+                shard_tensor("blocks.*.ffn.gelu.gated", "P(None, \"x\")")};
+  Plan searched = plan;
+  searched.marks.clear();
+  searched.shardings.emplace();
+  searched.shardings->sections.emplace_back(
+      kTrainSection, explicit_section(graph, plan, {}, std::string(kTrainSection), {}));
+  const Plan whole = with_other_programs(network, settings, searched);
+  const PlacedGraph training = placements(graph, whole);
+  const Graph evaluation = graph_of(Purpose::kEvaluate, network, settings, 1);
+  CompileOptions options;
+  options.section = section_of(Purpose::kEvaluate);
+  const PlacedGraph placed = placements(evaluation, whole, options);
+  for (const char* name : {"positions.added", "blocks.0.ffn.gelu.gated", "blocks.1.ffn.up.dot"})
+    EXPECT_EQ(to_text(placed.sharded.at(*placed.graph.find_value(name))),
+              to_text(training.sharded.at(*training.graph.find_value(name))))
+        << name;
+  EXPECT_EQ(to_text(placed.sharded.at(*placed.graph.find_value("positions.added"))), "[*, @x, *]");
+}
+
 TEST(ResolvedPlans, AreAsLongForManyLayersAsForFew) {
   const auto bytes = [](const std::string& plan_name, int64_t layers) {
     RunConfig config = read_config(kProgramPlansConfigs / "gpt.toml");

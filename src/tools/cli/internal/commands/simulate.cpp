@@ -4,8 +4,10 @@
 
 #include "base/error.h"
 #include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cluster/cluster/sources.h"
 #include "ir/models/family.h"
+#include "simulator/step/runtime_profile.h"
 #include "tools/cli/internal/print/predicted_and_measured.h"
 #include "tools/cli/internal/print/prediction_text.h"
 #include "tools/cli/internal/print/print.h"
@@ -29,6 +31,16 @@ void set_cost(Plan& plan, const NamedCluster& cluster) {
   for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
   plan.cost = cost_of(deployment_of(plan, cluster), meshes);
   plan.cost.cluster = fingerprint(cluster.cluster->description());
+}
+
+///   throws  UserError (2) for a name that no profile has
+const RuntimeProfile* profile_called(const std::string& name) {
+  if (name.empty()) return nullptr;
+  if (const RuntimeProfile* found = find_runtime_profile(name)) return found;
+  std::vector<std::string> names;
+  for (const RuntimeProfile& profile : runtime_profiles()) names.emplace_back(profile.name);
+  refuse_usage("--runtime is '" + name + "'", "it is one of " + join(names, ", "),
+               "use one of them, or leave it out");
 }
 
 /// A plan with what was predicted for it.
@@ -121,6 +133,10 @@ void SimulateCommand::describe(OptionParser& parser) {
   parser.flag({"--map-ranks", "",
                "Choose the devices of the ranks, so that those which exchange much are close"},
               map_ranks);
+  parser.text({"--runtime", "NAME",
+               "Whose kernels run the step, for its time: tessera, torch-eager, torch-compile or "
+               "megatron; default: tessera"},
+              runtime);
   parser.text({"-o,--out", "FILE", "Write the plan with the mapping of its ranks and the prices"},
               plan_file);
   parser.text({"--trace", "FILE", "Write the simulated timeline, which ui.perfetto.dev opens"},
@@ -153,8 +169,12 @@ ExitCode SimulateCommand::run(Processes&) {
   const Graph graph = training_graph(session.config);
   const Network network = network_of(session.config.model);
   const TrainingSettings settings = training_settings(session.config);
-  const Workload work{network, settings, graph, session.config.data.held_out > 0,
-                      trace.has_value() || report.has_value()};
+  const Workload work{network,
+                      settings,
+                      graph,
+                      session.config.data.held_out > 0,
+                      trace.has_value() || report.has_value(),
+                      profile_called(runtime)};
   std::vector<SimulatedPlan> plans;
   plans.push_back(simulated(*this, work, session.plan, machines));
   for (const std::string& name : compared) {

@@ -59,8 +59,10 @@ PredictedRun predict_run(const Workload& work, const Plan& plan, const Compiled&
                    .cluster_name = cluster.name,
                    .deployment = deployment_of(plan, cluster),
                    .work = work_of(work.network, work.graph),
-                   .prediction = {}};
+                   .prediction = {},
+                   .profile = work.profile};
   PredictOptions options;
+  options.profile = work.profile;
   options.prefetch_exchanges = cluster.cluster->type(0).kind != HardwareKind::kCpu;
   options.products = type_of_products(work.graph);
   options.has_timeline = work.has_timeline;

@@ -27,6 +27,7 @@ struct Workload {
   bool evaluates = false;  // then the evaluation program stays loaded
   /// Is the timeline of the predicted steps wanted? Without it one step is simulated.
   bool has_timeline = false;
+  const RuntimeProfile* profile = nullptr;  // whose kernels run; nullptr: ours
 };
 
 /// A mapping of the ranks that was found, beside the devices in order.
@@ -45,6 +46,7 @@ struct PredictedRun {
   Deployment deployment;
   StepWork work;
   StepPrediction prediction;
+  const RuntimeProfile* profile = nullptr;
   std::optional<MappedRanks> mapped = {};
 
   double units_per_second() const;

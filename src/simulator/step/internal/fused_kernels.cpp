@@ -1,0 +1,167 @@
+#include "simulator/step/internal/fused_kernels.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace tessera {
+namespace {
+
+bool is_fusible(OperationClass operation) {
+  switch (operation) {
+    case OperationClass::kElementwise:
+    case OperationClass::kReduction:
+    case OperationClass::kMovement: return true;
+    default: return false;
+  }
+}
+
+/// The groups of steps that were joined pair by pair.
+class Groups {
+ public:
+  explicit Groups(size_t count) : first_(count) { std::iota(first_.begin(), first_.end(), 0); }
+
+  size_t of(size_t step) const {
+    while (first_[step] != step) step = first_[step];
+    return step;
+  }
+  void join(size_t a, size_t b) { first_[std::max(of(a), of(b))] = std::min(of(a), of(b)); }
+  std::vector<std::vector<size_t>> all() const {
+    std::map<size_t, std::vector<size_t>> lists;
+    for (size_t step = 0; step < first_.size(); ++step) lists[of(step)].push_back(step);
+    std::vector<std::vector<size_t>> groups;
+    for (auto& [first, steps] : lists) groups.push_back(std::move(steps));
+    return groups;
+  }
+
+ private:
+  std::vector<size_t> first_;
+};
+
+void add(RegisterIndex reg, std::vector<RegisterIndex>& list) {
+  if (std::ranges::find(list, reg) == list.end()) list.push_back(reg);
+}
+
+}  // namespace
+
+std::string layer_of(const std::string& op) {
+  const std::string own = op.substr(0, op.find(".grad"));
+  const size_t point = own.rfind('.');
+  return point == std::string::npos ? own : own.substr(0, point);
+}
+
+FusedKernels::FusedKernels(const TaskGraph& graph, Fusion fusion, ClassOf class_of)
+    : graph_(graph), fusion_(fusion), class_of_(std::move(class_of)) {}
+
+const std::vector<FusedKernel>& FusedKernels::of(TaskId task) {
+  return find(task).kernels;
+}
+
+/// Steps are joined to those that make their operands, as long as no step that is alone is on a way
+/// between them: each step has the number of these before it.
+std::vector<std::vector<size_t>> FusedKernels::groups_of(const Task& task) const {
+  struct Made {
+    size_t step = 0;
+    int alone = 0;  // steps that are alone on the way to it, itself included
+    bool is_fusible = false;
+    std::string layer;
+  };
+  std::map<RegisterIndex, Made> made;
+  Groups groups(task.steps.size());
+  size_t i = 0;
+  for (const KernelStep& step : task.steps) {
+    Made own{i++, 0, is_fusible(class_of_(task, step)),
+             fusion_ == Fusion::kLayers ? layer_of(step.op.text()) : ""};
+    for (const RegisterIndex input : step.inputs)
+      if (const auto found = made.find(input); found != made.end())
+        own.alone = std::max(own.alone, found->second.alone);
+    for (const RegisterIndex input : step.inputs)
+      if (const auto found = made.find(input);
+          own.is_fusible && found != made.end() && found->second.is_fusible &&
+          found->second.alone == own.alone && found->second.layer == own.layer)
+        groups.join(found->second.step, own.step);
+    if (!own.is_fusible) ++own.alone;
+    for (const RegisterIndex output : step.outputs) made[output] = own;
+  }
+  return groups.all();
+}
+
+const std::set<RegisterIndex>& FusedKernels::read_alone(TaskId id) {
+  const auto [at, is_new] = read_alone_.try_emplace(id);
+  if (!is_new) return at->second;
+  const Task& task = graph_.tasks[id];
+  for (const KernelStep& step : task.steps)
+    if (!is_fusible(class_of_(task, step)))
+      at->second.insert(step.inputs.begin(), step.inputs.end());
+  return at->second;
+}
+
+/// Do other tasks need what a task makes in memory?
+bool FusedKernels::is_written(const Register& reg, RegisterIndex index, const Task& maker) {
+  if (reg.storage == Register::Storage::kVariable) return true;
+  return std::ranges::any_of(reg.consumers, [&](TaskId consumer) {
+    const Task& task = graph_.tasks[consumer];
+    return task.kind != Task::Kind::kCompute || task.role == maker.role ||
+           read_alone(consumer).contains(index);
+  });
+}
+
+const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
+  const auto [at, is_new] = known_.try_emplace(id);
+  OfTask& found = at->second;
+  if (!is_new) return found;
+  const Task& task = graph_.tasks[id];
+  const std::vector<std::vector<size_t>> groups = groups_of(task);
+  std::vector<size_t> group_of(task.steps.size());
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (const size_t step : groups[g]) group_of[step] = g;
+  // What steps of other kernels of the task read.
+  std::map<RegisterIndex, size_t> maker;
+  std::set<RegisterIndex> crossing;
+  found.kernels.resize(groups.size());
+  size_t i = 0;
+  for (const KernelStep& step : task.steps) {
+    const size_t group = group_of[i++];
+    for (const RegisterIndex input : step.inputs)
+      if (const auto made = maker.find(input); made == maker.end() || made->second != group) {
+        add(input, found.kernels[group].reads);
+        crossing.insert(input);
+      }
+    for (const RegisterIndex output : step.outputs) maker[output] = group;
+  }
+  i = 0;
+  for (const KernelStep& step : task.steps) {
+    const size_t group = group_of[i++];
+    FusedKernel& kernel = found.kernels[group];
+    kernel.steps.push_back(i - 1);
+    kernel.is_alone = !is_fusible(class_of_(task, step));
+    for (const RegisterIndex output : step.outputs) {
+      const Register& reg = graph_.registers[output];
+      if (kernel.is_alone || crossing.contains(output) || is_written(reg, output, task))
+        add(output, kernel.writes);
+      else if (!reg.consumers.empty())
+        found.unwritten[output] = group;
+    }
+  }
+  // What another task left unwritten is computed again from what that read.
+  for (FusedKernel& kernel : found.kernels) {
+    std::vector<RegisterIndex> reads;
+    for (const RegisterIndex read : kernel.reads) {
+      const TaskId producer = graph_.registers[read].producer;
+      const bool is_of_other = !producer.is_none() && producer != id &&
+                               graph_.tasks[producer].kind == Task::Kind::kCompute;
+      const OfTask* other = is_of_other ? &find(producer) : nullptr;
+      const auto unwritten =
+          other ? other->unwritten.find(read) : std::map<RegisterIndex, size_t>::const_iterator();
+      if (!other || unwritten == other->unwritten.end()) {
+        add(read, reads);
+        continue;
+      }
+      for (const RegisterIndex source : other->kernels[unwritten->second].reads) add(source, reads);
+    }
+    kernel.reads = std::move(reads);
+  }
+  return found;
+}
+
+}  // namespace tessera

@@ -1,0 +1,68 @@
+// What another runtime computes in one kernel: steps of a task that our programs compute one by
+// one.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/work.h"
+#include "simulator/step/runtime_profile.h"
+#include "task_graph/tasks/task_graph.h"
+
+namespace tessera {
+
+/// One kernel: a product, a look-up or another step that is alone, or element-wise steps,
+/// reductions and moves that follow from each other.
+struct FusedKernel {
+  std::vector<size_t> steps;  // of the task, ascending
+  /// From and to memory, each once. What the steps make for each other is in neither, and what they
+  /// make for the backward is not written where element-wise steps alone read it there: these
+  /// compute it again from what this kernel reads.
+  std::vector<RegisterIndex> reads, writes;
+  bool is_alone = false;  // a step with a price of its own
+};
+
+/// The kernels of the tasks of a graph, found when they are asked for.
+///
+///   ensures  no kernel needs what a kernel after it makes: steps with a product between them are
+///            in two
+///   threads  one caller
+class FusedKernels {
+ public:
+  /// The class of a step of a task.
+  using ClassOf = std::function<OperationClass(const Task& task, const KernelStep& step)>;
+
+  ///   requires  the graph outlives it
+  FusedKernels(const TaskGraph& graph, Fusion fusion, ClassOf class_of);
+
+  ///   requires  a compute task
+  const std::vector<FusedKernel>& of(TaskId task);
+
+ private:
+  struct OfTask {
+    std::vector<FusedKernel> kernels;
+    std::map<RegisterIndex, size_t> unwritten;  // the kernel that makes it
+  };
+
+  const OfTask& find(TaskId task);
+  /// The registers that steps which are alone read.
+  const std::set<RegisterIndex>& read_alone(TaskId task);
+  bool is_written(const Register& reg, RegisterIndex index, const Task& maker);
+  std::vector<std::vector<size_t>> groups_of(const Task& task) const;
+
+  const TaskGraph& graph_;
+  const Fusion fusion_;
+  const ClassOf class_of_;
+  std::map<TaskId, OfTask> known_;
+  std::map<TaskId, std::set<RegisterIndex>> read_alone_;
+};
+
+/// The layer of an op: "blocks.0.norm1" of "blocks.0.norm1.centered" and of what its gradient
+/// makes.
+std::string layer_of(const std::string& op);
+
+}  // namespace tessera
