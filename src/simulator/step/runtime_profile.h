@@ -23,7 +23,7 @@ struct RuntimeProfile {
   Seconds host{0};
   /// Between two kernels on the device.
   Seconds gap{0};
-  std::string_view source;  // of the figures, with its date
+  std::string_view source;  // where the figures come from, for readers
 };
 
 /// "tessera", "torch-eager", "torch-compile", "megatron".
