@@ -73,6 +73,9 @@ struct LocalWork {
   /// The kernel, or a way to compute that several kernels share; empty for those of the user.
   std::string_view kernel = {};
   Flops padding{0};  // of `flops`, products with padding, which a kernel may leave out
+  /// The smallest extent of a product of matrices: its rows, its columns, or what is summed over.
+  /// 0: it is none.
+  double smallest_extent = 0;
   std::optional<RowWork> rows = std::nullopt;
 
   constexpr Bytes bytes() const { return read + written; }

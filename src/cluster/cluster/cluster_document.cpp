@@ -3,6 +3,7 @@
 #include "base/files/file.h"
 #include "base/text/text.h"
 #include "cluster/cluster/cluster_file.h"
+#include "cluster/cluster/profile_file.h"
 #include "cluster/cost/cost_file.h"
 #include "cluster/cost/quantity.h"
 
@@ -100,6 +101,8 @@ Document to_document(const ClusterDescription& description) {
     link["between"].append(cluster.name(direct.b));
     document["link"].append(std::move(link));
   }
+  if (!(description.runtime == RuntimeProfile{}))
+    document["runtime"] = to_document(description.runtime);
   for (const std::string& text : description.assumed) document["assumed"].append(text);
   for (const auto& [place, source] : description.sources) document["sources"][place] = source;
   return document;

@@ -11,8 +11,10 @@
 #include "base/text/text.h"
 #include "cluster/cluster/detect.h"
 #include "cluster/cluster/import/import.h"
+#include "cluster/cluster/internal/choices.h"
 #include "cluster/cluster/internal/place.h"
 #include "cluster/cluster/internal/presets.h"
+#include "cluster/cluster/profile_file.h"
 #include "cluster/cost/cost_file.h"
 #include "cluster/cost/quantity.h"
 
@@ -23,16 +25,6 @@ constexpr int64_t kMaxMachines = 1 << 20;
 
 constexpr std::array kKinds{HardwareKind::kCpu, HardwareKind::kGpu, HardwareKind::kNpu};
 constexpr std::array kSharings{LinkSharing::kSwitch, LinkSharing::kBus, LinkSharing::kMesh};
-
-template <typename Choices>
-auto choice_of(ConfigTable& table, const std::string& key, const Choices& choices,
-               typename Choices::value_type fallback) {
-  std::vector<std::string> names;
-  for (const auto choice : choices) names.emplace_back(to_text(choice));
-  const std::string text = table.choice(key, std::string(to_text(fallback)), names);
-  return *std::find_if(choices.begin(), choices.end(),
-                       [&](const auto choice) { return to_text(choice) == text; });
-}
 
 /// A table of a list, and its place for messages.
 struct Item {
@@ -71,14 +63,23 @@ class ClusterReader {
     for (size_t i = 0; i < machines_.size(); ++i) children_.push_back({static_cast<int>(i)});
     for (Item& item : items_of(table_, "network")) read_network(item.table, item.path);
     for (Item& item : items_of(table_, "link")) read_direct(item.table, item.path);
+    read_runtime();
     for (std::string& text : table_.texts("assumed", {}))
       description_.assumed.push_back(std::move(text));
     read_sources();
     table_.finish();
-    return std::move(description_);
+    RuntimeProfile runtime = std::move(description_.runtime);
+    return on_runtime(std::move(description_), std::move(runtime));
   }
 
  private:
+  void read_runtime() {
+    if (!table_.raw("runtime", {.fallback = "{}"})) return;
+    ConfigTable table = table_.table("runtime");
+    description_.runtime = read_profile(table);
+    table.finish();
+  }
+
   void read_sources() {
     const Document* sources = table_.raw("sources", {.type = "table of texts", .fallback = "{}"});
     if (!sources) return;

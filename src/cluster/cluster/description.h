@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "cluster/cluster/runtime_profile.h"
 #include "cluster/cost/device_cost.h"
 #include "cluster/cost/links.h"
 
@@ -115,6 +116,8 @@ struct ClusterDescription {
   std::vector<MachineGroup> machines;
   std::vector<NetworkLevel> network;  // from the inside out; the last one has one switch
   std::vector<DirectLink> direct;     // by the number of the device in the cluster
+  /// Whose software runs on it.
+  RuntimeProfile runtime = {};
   /// What is assumed where the source of the description says nothing, for readers.
   std::vector<std::string> assumed = {};
   /// Where the values come from, by their place in the document (cluster/cluster/sources.h).
@@ -122,5 +125,9 @@ struct ClusterDescription {
 
   bool operator==(const ClusterDescription&) const = default;
 };
+
+/// The cluster as software with a profile uses it: its devices and links have the rates that this
+/// software reaches, and `runtime` is the profile, whose reach is all of them.
+ClusterDescription on_runtime(ClusterDescription description, RuntimeProfile profile);
 
 }  // namespace tessera

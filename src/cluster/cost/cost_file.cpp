@@ -120,6 +120,7 @@ void read_class(ConfigTable table, ClassRates& rates) {
   read_curve(table, "row_efficiency", work_units(), share_units(), rates.row_efficiency);
   if (const auto rate = read_own_rate(table, "copies", byte_rate_units()))
     rates.copied_bytes_per_second = rate;
+  rates.half_extent = table.number("half_extent", rates.half_extent, 0, 1e6);
   rates.time_factor = table.number("time_factor", rates.time_factor, 1e-3, 1e3);
   read_rates_by_type(table, rates.flops_per_second_of);
   table.finish();
@@ -278,6 +279,7 @@ Document document_of(const ClassRates& rates) {
   if (!rates.row_efficiency.empty())
     table["row_efficiency"] = document_of(rates.row_efficiency, work_units(), share_units());
   if (rates.copied_bytes_per_second) table["copies"] = byte_rate(*rates.copied_bytes_per_second);
+  if (rates.half_extent != 0) table["half_extent"] = rates.half_extent;
   if (rates.time_factor != 1) table["time_factor"] = rates.time_factor;
   for (const auto& [dtype, rate] : rates.flops_per_second_of)
     table[to_text(dtype)] = arithmetic(rate);
@@ -388,6 +390,11 @@ Bytes read_byte_count(ConfigTable& table, const std::string& key, Bytes fallback
     refuse_config(table.file() + ": " + table.full(key) + " is more than 4 EiB",
                   "no device has so much memory", "correct its unit");
   return Bytes(static_cast<int64_t>(bytes));
+}
+
+Seconds read_seconds(ConfigTable& table, const std::string& key, Seconds fallback) {
+  read_time(table, key, fallback);
+  return fallback;
 }
 
 Document to_document(const CostModel& cost) {

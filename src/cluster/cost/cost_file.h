@@ -58,6 +58,8 @@ Document to_document(const PeakRates& peaks);
 LinkCost read_link_cost(ConfigTable& table, const LinkCost& fallback);
 /// A number of bytes; an absent one is `fallback`.
 Bytes read_byte_count(ConfigTable& table, const std::string& key, Bytes fallback);
+/// A time; an absent one is `fallback`.
+Seconds read_seconds(ConfigTable& table, const std::string& key, Seconds fallback);
 Document to_document(const DeviceCost& device);
 Document to_document(const LinkCost& link);
 

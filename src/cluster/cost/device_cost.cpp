@@ -97,6 +97,8 @@ struct Rates {
       best_flops = flops * rates.efficiency.largest();
       flops *= rates.efficiency.at(work.flops.value() / pieces);
     }
+    if (rates.half_extent > 0 && work.smallest_extent > 0)
+      flops *= work.smallest_extent / (work.smallest_extent + rates.half_extent);
     if (rates.bytes_per_second) memory = best_memory = *rates.bytes_per_second;
     if (!rates.bytes_per_second_at.empty()) {
       best_memory = rates.bytes_per_second_at.largest();

@@ -46,6 +46,9 @@ struct ClassRates {
   /// Of its operands that such a kernel copies into layouts of its own, before and after its
   /// arithmetic. It contains the memory traffic of the kernel.
   std::optional<double> copied_bytes_per_second = std::nullopt;
+  /// Of a product of matrices: the smallest extent (LocalWork::smallest_extent) with which it
+  /// reaches half of its rate; one of n reaches n / (n + half_extent). 0: all reach it.
+  double half_extent = 0;
   /// The time beside the launch is multiplied by it: that of a kernel and that of its class, if
   /// both have one. It corrects measured rates (cluster/calibration/calibrate.h).
   double time_factor = 1;

@@ -295,6 +295,16 @@ LocalWork work_of_dot_general(const LocalCall& call) {
   LocalWork work = work_over_operands(call, OperationClass::kMatmul, 2 * products);
   for (char letter : letters_where(letters_where(out.letters, a.letters, ""), b.letters, ""))
     work.pieces *= static_cast<double>(out.extent(letter));
+  // By where the letters are: rows of the result, its columns, and those that are summed over.
+  double rows = 1, columns = 1, summed = 1;
+  for (char letter : a.letters) {
+    const bool is_in_b = has_letter(b.letters, letter), is_in_out = has_letter(out.letters, letter);
+    if (!is_in_b && is_in_out) rows *= static_cast<double>(a.extent(letter));
+    if (is_in_b && !is_in_out) summed *= static_cast<double>(a.extent(letter));
+  }
+  for (char letter : b.letters)
+    if (!has_letter(a.letters, letter)) columns *= static_cast<double>(b.extent(letter));
+  work.smallest_extent = std::min({rows, columns, summed});
   return work;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 #include "kernels/bind.h"
@@ -12,10 +13,6 @@ namespace {
 
 constexpr int64_t kCore = 1'000'000'000;  // core-nanoseconds in a second
 
-int64_t nanoseconds(Seconds time) {
-  return std::llround(1e9 * time.value());
-}
-
 bool has_even_parts(const Register& reg) {
   const Mesh& mesh = *reg.attr.mesh;
   return local_type(reg, mesh.largest_shard_coordinate()) ==
@@ -24,25 +21,31 @@ bool has_even_parts(const Register& reg) {
 
 }  // namespace
 
-ActDemands::ActDemands(const TaskGraph& graph, Deployment deployment, const RuntimeProfile* profile)
-    : graph_(graph), deployment_(std::move(deployment)), profile_(profile) {
-  if (profile_ && profile_->fusion != Fusion::kNone)
+ActDemands::ActDemands(const TaskGraph& graph, Deployment deployment)
+    : graph_(graph),
+      deployment_(std::move(deployment)),
+      profile_(deployment_.cluster->description().runtime) {
+  if (profile_.fusion != Fusion::kNone)
     fused_ = std::make_unique<FusedKernels>(
-        graph, profile_->fusion,
+        graph, profile_.fusion,
         [this](const Task& task, const KernelStep& step) { return class_of(task, step); });
-  for (const Task& task : graph.tasks) is_even_.push_back(is_even(task));
+  is_even_ = IndexedVector<TaskId, std::optional<bool>>(graph.tasks.size(), std::nullopt);
   for (MeshIndex mesh : graph.meshes.indices()) working_sets_.push_back(working_set(mesh));
 }
 
-bool ActDemands::is_even(const Task& task) const {
+bool ActDemands::is_even(TaskId id) {
+  std::optional<bool>& known = is_even_[id];
+  if (known) return *known;
+  const Task& task = graph_.tasks[id];
   const auto all_even = [&](const std::vector<RegisterIndex>& registers) {
     return std::all_of(registers.begin(), registers.end(), [&](RegisterIndex index) {
       return has_even_parts(graph_.registers[index]);
     });
   };
-  return std::all_of(task.steps.begin(), task.steps.end(), [&](const KernelStep& step) {
+  known = std::all_of(task.steps.begin(), task.steps.end(), [&](const KernelStep& step) {
     return all_even(step.inputs) && all_even(step.outputs);
   });
+  return *known;
 }
 
 int ActDemands::type_index(Rank rank) const {
@@ -68,7 +71,7 @@ ActDemand ActDemands::demand(Rank rank, TaskId id) {
     case Task::Kind::kFeed:
     case Task::Kind::kFetch: return {};
     case Task::Kind::kCompute: return work(rank, kernels(rank, id).time);
-    case Task::Kind::kExchange: return exchange(rank, task);
+    case Task::Kind::kExchange: return exchange(rank, id);
     case Task::Kind::kCopy: return copy(rank, task);
   }
   throw InternalError("unknown kind of task");
@@ -97,32 +100,32 @@ ActDemand ActDemands::copy(Rank rank, const Task& task) const {
   return work(rank, copy_price(target.size, 1, cost).estimate);
 }
 
-ActDemand ActDemands::exchange(Rank rank, const Task& task) {
-  const Cluster& cluster = *deployment_.cluster;
+ExchangeWork ActDemands::exchange_work(Rank rank, TaskId id) {
+  const Task& task = graph_.tasks[id];
   std::map<Rank, int64_t> bytes;
-  Bytes combined{0};
+  ExchangeWork exchange{.to = deployment_.device(rank), .messages = {}};
   for (size_t i = 0; i < task.parts.size(); ++i) {
     const TensorType& type = graph_.registers[task.outputs[i]].type;
     for (const RecvElements& recv_region :
          transfer_cache_.at(type.shape, task.parts[i].exchange, rank)) {
       const Bytes size(recv_region.count * size_of(type.dtype));
-      combined += size;
+      exchange.copied += size;
       if (recv_region.sender != rank) bytes[recv_region.sender] += size.value();
     }
   }
-  ActDemand demand = work(rank, copy_price(combined, 1, deployment_.type(rank).cost).estimate);
-  int64_t start = 0;
-  for (const auto& [sender, amount] : bytes) {
-    const DeviceId from = deployment_.device(sender), to = deployment_.device(rank);
-    if (from == to) continue;
-    const LinkCost link = cluster.link(from, to);
-    start = std::max(start, nanoseconds(link.start));
-    demand.fixed += nanoseconds(link.latency);
-    Flow flow{amount, {}};
-    for (ChannelId channel : cluster.path(from, to)) flow.uses.push_back({ResourceId(channel)});
-    demand.flows.push_back(std::move(flow));
-  }
-  demand.fixed += start;
+  for (const auto& [sender, amount] : bytes)
+    if (deployment_.device(sender) != exchange.to)
+      exchange.messages.push_back({deployment_.device(sender), amount});
+  return exchange;
+}
+
+ActDemand ActDemands::exchange(Rank rank, TaskId id) {
+  const ExchangeWork exchange = exchange_work(rank, id);
+  ActDemand demand =
+      work(rank, copy_price(exchange.copied, 1, deployment_.type(rank).cost).estimate);
+  ActDemand messages = demand_of(exchange, *deployment_.cluster);
+  demand.fixed += messages.fixed;
+  std::ranges::move(messages.flows, std::back_inserter(demand.flows));
   return demand;
 }
 
@@ -138,15 +141,38 @@ Bytes ActDemands::working_set(MeshIndex index) const {
 }
 
 KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
-  const Key key{id, is_even_[id] ? ~type_index(rank) : rank};
+  const Key key{id, is_even(id) ? ~type_index(rank) : rank};
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
-  if (fused_) return known_.emplace(key, price_of_profile(rank, id)).first->second;
+  if (fused_)
+    return known_
+        .emplace(key, price_of(kernel_work(rank, id), deployment_.type(rank).cost, profile_))
+        .first->second;
   KernelPrice sum;
   const Task& task = graph_.tasks[id];
   for (const KernelStep& step : task.steps)
     sum = sum + price(graph_, step, rank, working_sets_[task.mesh]);
   return known_.emplace(key, sum).first->second;
+}
+
+KernelWork ActDemands::work_of_scores(const KernelStep& step, const LocalWork& work,
+                                      Rank rank) const {
+  const auto shape_of = [&](size_t input) {
+    const Register& reg = graph_.registers[step.inputs[input]];
+    return local_type(reg, *reg.attr.mesh->coordinate_of(rank)).shape;
+  };
+  const Shape q = shape_of(0), k = shape_of(1);  // [batch, positions, heads, features]
+  constexpr size_t kInputsOfForward = 3;
+  const bool is_forward = step.inputs.size() == kInputsOfForward;
+  const auto features = static_cast<double>(q[3]);
+  const double heads = static_cast<double>(q[0] * q[2]);
+  KernelWork both{.work = {.operation = OperationClass::kMatmul, .dtype = work.dtype},
+                  .scores = heads * static_cast<double>(q[1]) * static_cast<double>(k[1]),
+                  .passes = is_forward ? 1 : 1.5};
+  both.work.flops = Flops(2 * (is_forward ? 2 : 4) * both.scores * features);
+  both.work.pieces = heads;
+  both.work.smallest_extent = features;
+  return both;
 }
 
 OperationClass ActDemands::class_of(const Task& task, const KernelStep& step) {
@@ -162,35 +188,40 @@ Bytes ActDemands::local_bytes(RegisterIndex index, Rank rank) const {
   return byte_size(local_type(reg, *reg.attr.mesh->coordinate_of(rank)));
 }
 
-KernelPrice ActDemands::price_of_profile(Rank rank, TaskId id) {
+std::vector<KernelWork> ActDemands::kernel_work(Rank rank, TaskId id) {
   const Task& task = graph_.tasks[id];
-  const DeviceCost& device = deployment_.type(rank).cost;
-  const double memory = device.memory_rate(OperationClass::kElementwise);
-  std::vector<KernelPrice> steps;
+  std::vector<KernelWork> steps;
   for (const KernelStep& step : task.steps) {
-    steps.push_back(price(graph_, step, rank, working_sets_[task.mesh]));
-    steps.back().time = std::max(Seconds(0), steps.back().time - device.launch);
+    KernelWork& made = steps.emplace_back();
+    if (step.control) made.priced = price(graph_, step, rank, working_sets_[task.mesh]);
+    if (step.control || step.outputs.empty()) continue;
+    made.work = work_of_step(graph_, step, rank);
+    if (profile_.attention == AttentionKernel::kScores &&
+        made.work.operation == OperationClass::kAttention)
+      made = work_of_scores(step, made.work, rank);
   }
-  KernelPrice sum;
-  const std::vector<FusedKernel>& kernels = fused_->of(id);
-  for (const FusedKernel& kernel : kernels) {
-    KernelPrice own;
-    for (const size_t step : kernel.steps) own = own + steps[step];
-    if (!kernel.is_alone) {
-      int64_t bytes = 0;
-      for (const auto* list : {&kernel.reads, &kernel.writes})
-        for (const RegisterIndex reg : *list) bytes += local_bytes(reg, rank).value();
-      own.time = std::min(own.time, Seconds(static_cast<double>(bytes) / memory));
+  std::vector<KernelWork> kernels;
+  for (const FusedKernel& kernel : fused_->of(id)) {
+    if (kernel.is_alone) {
+      for (const size_t step : kernel.steps) kernels.push_back(steps[step]);
+      continue;
     }
-    sum = sum + own;
+    KernelWork& fused = kernels.emplace_back();
+    fused.is_fused = true;
+    Bytes alone{0}, moved{0};
+    for (const size_t step : kernel.steps) {
+      fused.work.flops += steps[step].work.flops;
+      fused.work.padding += steps[step].work.padding;
+      alone += steps[step].work.bytes();
+    }
+    for (const auto* list : {&kernel.reads, &kernel.writes})
+      for (const RegisterIndex reg : *list) moved += local_bytes(reg, rank);
+    fused.work.read = std::min(alone, moved);
   }
-  const auto count = static_cast<double>(kernels.size());
-  sum.time = std::max(sum.time + Seconds(count * profile_->gap.value()),
-                      Seconds(count * profile_->host.value()));
-  return sum;
+  return kernels;
 }
 
-std::vector<StepPrice> ActDemands::steps(Rank rank, TaskId id) const {
+std::vector<StepPrice> ActDemands::steps(Rank rank, TaskId id) {
   std::vector<StepPrice> list;
   Seconds all{0};
   for (const KernelStep& step : graph_.tasks[id].steps) {
@@ -201,7 +232,7 @@ std::vector<StepPrice> ActDemands::steps(Rank rank, TaskId id) const {
       made.operation = work_of_step(graph_, step, rank).operation;
   }
   // In another runtime each step has its share of the task.
-  const auto task = known_.find({id, is_even_[id] ? ~type_index(rank) : rank});
+  const auto task = known_.find({id, is_even(id) ? ~type_index(rank) : rank});
   if (fused_ && task != known_.end() && all > Seconds(0))
     for (StepPrice& step : list)
       step.time = Seconds(step.time.value() * task->second.time.value() / all.value());

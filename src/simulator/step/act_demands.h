@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,22 +13,12 @@
 #include "sharding/reshard/transfer_cache.h"
 #include "simulator/clock/demands.h"
 #include "simulator/step/deployment.h"
+#include "simulator/step/internal/act_work.h"
 #include "simulator/step/internal/fused_kernels.h"
-#include "simulator/step/runtime_profile.h"
+#include "cluster/cluster/runtime_profile.h"
 #include "task_graph/tasks/task_graph.h"
 
 namespace tessera {
-
-/// The kernels of one act.
-struct KernelPrice {
-  Seconds time{0};
-  Flops flops{0};
-  Flops padding{0};  // LocalWork::padding
-};
-
-inline KernelPrice operator+(KernelPrice a, KernelPrice b) {
-  return {a.time + b.time, a.flops + b.flops, a.padding + b.padding};
-}
 
 /// One kernel, or one While or If, of an act.
 struct StepPrice {
@@ -41,7 +32,7 @@ struct StepPrice {
 ///   kernels    the sum of compute_price(work_of(call)) of its steps, in a working set of the arena
 ///              and the variables of a rank; a While runs its regions
 ///              max_iterations times (once when it has no limit), an If its longer region.
-///              With a profile that fuses: of each kernel that is no single step the bytes that it
+///              In a runtime that fuses: of each kernel that is no single step the bytes that it
 ///              reads and writes, at the rate of memory, and the gaps; or the time of the host if
 ///              that is longer
 ///   exchange   the greatest start of its links, and for each sender a latency; then a flow of
@@ -53,10 +44,8 @@ struct StepPrice {
 /// than they need.
 class ActDemands {
  public:
-  ///   profile   nullptr: our own runtime
   ///   requires  the graph outlives it; its ranks are in the deployment
-  ActDemands(const TaskGraph& graph, Deployment deployment,
-             const RuntimeProfile* profile = nullptr);
+  ActDemands(const TaskGraph& graph, Deployment deployment);
 
   /// The channels of the cluster, then the cores of each machine.
   IndexedVector<ResourceId, Resource> resources() const;
@@ -64,7 +53,12 @@ class ActDemands {
   /// None of tasks without kernels.
   KernelPrice kernels(Rank rank, TaskId task);
   /// By step of the task; together they are its kernels().
-  std::vector<StepPrice> steps(Rank rank, TaskId task) const;
+  std::vector<StepPrice> steps(Rank rank, TaskId task);
+
+  /// The kernels of a task in a runtime that fuses.
+  std::vector<KernelWork> kernel_work(Rank rank, TaskId task);
+  ///   requires  an exchange
+  ExchangeWork exchange_work(Rank rank, TaskId task);
 
  private:
   using Key = std::pair<TaskId, int>;  // a task and a rank, or ~ the index of a device type
@@ -73,24 +67,25 @@ class ActDemands {
   KernelPrice price(const TaskGraph& graph, const KernelStep& step, Rank rank,
                     Bytes working_set) const;
   KernelPrice price(const TaskGraph& graph, Rank rank, Bytes working_set) const;
-  /// The kernels of a task in the runtime of the profile.
-  KernelPrice price_of_profile(Rank rank, TaskId id);
+  /// Of a step of class kAttention where the scores are in memory.
+  KernelWork work_of_scores(const KernelStep& step, const LocalWork& work, Rank rank) const;
   OperationClass class_of(const Task& task, const KernelStep& step);
   Bytes local_bytes(RegisterIndex reg, Rank rank) const;
   Bytes working_set(MeshIndex mesh) const;
   ActDemand work(Rank rank, Seconds time) const;
   ActDemand copy(Rank rank, const Task& task) const;
-  ActDemand exchange(Rank rank, const Task& task);
-  bool is_even(const Task& task) const;
+  ActDemand exchange(Rank rank, TaskId id);
+  /// Are the parts of a task equal on all ranks? Found when it is asked for.
+  bool is_even(TaskId id);
   int type_index(Rank rank) const;
 
   const TaskGraph& graph_;
   const Deployment deployment_;
-  IndexedVector<TaskId, bool> is_even_;
+  IndexedVector<TaskId, std::optional<bool>> is_even_;
   IndexedVector<MeshIndex, Bytes> working_sets_;  // of the ranks of each mesh
   std::map<Key, KernelPrice> known_;
   TransferCache transfer_cache_;
-  const RuntimeProfile* const profile_;
+  const RuntimeProfile profile_;
   std::unique_ptr<FusedKernels> fused_;                         // where the profile fuses
   std::map<std::string, OperationClass, std::less<>> classes_;  // by kernel
 };

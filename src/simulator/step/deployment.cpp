@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text/count_text.h"
@@ -47,6 +48,9 @@ void slow_down(DeviceCost& cost, const DeviceCost& other) {
           slower(cost.flops_rate(operation, dtype.dtype), other.flops_rate(operation, dtype.dtype));
       if (rate != *rates.flops_per_second) rates.flops_per_second_of[dtype.dtype] = rate;
     }
+    for (const DeviceCost* each : {&std::as_const(cost), &other})
+      if (const ClassRates* own = each->rates_of(operation))
+        rates.half_extent = std::max(rates.half_extent, own->half_extent);
     cost.classes[operation] = rates;
   }
   cost.kernels.clear();

@@ -133,6 +133,10 @@ IndexedVector<MeshIndex, Bytes> batch_bytes(const TaskGraph& graph) {
   return bytes;
 }
 
+Bytes reserve_of(const DeviceType& type, const RuntimeProfile& runtime) {
+  return runtime.libraries > Bytes(0) ? runtime.libraries : type.reserve;
+}
+
 /// Ranks that share a core share its memory evenly.
 RankMemoryNeed memory_of(const TaskGraph& graph, const RankVariables& variables, Rank rank,
                          const Deployment& deployment, const PredictOptions& options) {
@@ -140,7 +144,7 @@ RankMemoryNeed memory_of(const TaskGraph& graph, const RankVariables& variables,
   const int64_t sharing = std::ranges::count(deployment.device_of_rank, deployment.device(rank));
   RankMemoryNeed memory{.variables = variables.in_memory(rank),
                         .arena = arena_of(graph, rank),
-                        .reserve = type.reserve,
+                        .reserve = reserve_of(type, deployment.cluster->description().runtime),
                         .capacity = Bytes(type.memory.value() / sharing),
                         .in_file = variables.in_file(rank)};
   if (options.beside.empty()) return memory;
@@ -205,7 +209,7 @@ std::vector<RankMemoryNeed> memory_needs(const TaskGraph& graph, const Deploymen
 StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deployment& deployment,
                             const PredictOptions& options) {
   ensure(options.steps >= 2, "the last step of a simulation follows another one");
-  ActDemands acts(*graph, deployment, options.profile);
+  ActDemands acts(*graph, deployment);
   const Demands demands{.resources = acts.resources(),
                         .demand = [&](Rank rank, TaskId task) { return acts.demand(rank, task); },
                         .identical = identical_tasks(*graph),
@@ -215,11 +219,13 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
                                     .prefetch_exchanges = options.prefetch_exchanges,
                                     .uses_rank_symmetry = options.uses_rank_symmetry,
                                     .has_timeline = options.has_timeline,
-                                    .has_path_and_memory = options.explains});
+                                    .has_path_and_memory =
+                                        options.explains || options.finds_path});
   StepPrediction prediction;
-  prediction.step = simulation.step;
+  const Seconds constant = deployment.cluster->description().runtime.constant;
+  prediction.step = simulation.step + constant;
   prediction.begin = simulation.end - simulation.step;
-  const Breakdown breakdown(*graph, demands.identical, simulation.step);
+  const Breakdown breakdown(*graph, demands.identical, prediction.step);
   const auto executed_by = [&](const RankActs& rank) {
     KernelPrice sum;
     for (const TimedAct& act : rank.acts)
@@ -245,8 +251,11 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
   prediction.memory = memory_needs(*graph, deployment, options);
   if (options.explains) {
     prediction.critical = critical_parts(*graph, simulation, acts);
+    if (constant > Seconds(0))
+      prediction.critical.push_back({"the host between steps", "", 0, constant});
     prediction.memory_over_time = memory_over_time(*graph, simulation, acts);
   }
+  if (options.finds_path) prediction.path.emplace(*graph, simulation, deployment);
   prediction.timeline = std::move(simulation.timeline);
   return prediction;
 }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@
 #include "simulator/step/deployment.h"
 #include "simulator/step/internal/critical_parts.h"
 #include "simulator/step/internal/memory_over_time.h"
-#include "simulator/step/runtime_profile.h"
+#include "simulator/step/step_path.h"
 #include "task_graph/tasks/task_graph.h"
 
 namespace tessera {
@@ -65,6 +66,8 @@ struct StepPrediction {
   /// With PredictOptions::explains.
   std::vector<CriticalPart> critical = {};
   std::vector<MemoryOverTime> memory_over_time = {};  // of the simulated ranks
+  /// With PredictOptions::finds_path.
+  std::optional<StepPath> path = {};
 
   bool fits() const;
   /// The greatest RankMemoryNeed::allocated().
@@ -87,8 +90,8 @@ struct PredictOptions {
   bool has_timeline = true;
   /// Finds StepPrediction::critical and memory_over_time.
   bool explains = false;
-  /// Whose kernels run; nullptr: our own runtime. The memory is that of our runtime.
-  const RuntimeProfile* profile = nullptr;
+  /// Finds StepPrediction::path, with the requirements of StepPath.
+  bool finds_path = false;
   /// Programs that stay loaded beside this one, as that of the evaluation; over the same variables,
   /// and in its arenas as far as these have space.
   std::vector<std::shared_ptr<const TaskGraph>> beside = {};

@@ -40,9 +40,15 @@ class Fit {
       std::span<const double> measured, const FactorFit& options)
       : predict_(predict), measured_(measured), options_(options) {}
 
+  FactorPrior prior(size_t factor) const {
+    if (options_.priors.empty()) return {options_.factor, 1 / options_.largest, options_.largest};
+    return options_.priors.at(factor);
+  }
+
   /// Logarithms of the factors.
   Vector run(size_t factors) const {
     Vector x(factors, 0);
+    for (size_t j = 0; j < options_.begin.size(); ++j) x.at(j) = std::log(options_.begin[j]);
     Vector errors = errors_of(x);
     double sum = sum_of(x, errors);
     for (int i = 0; i < options_.iterations; ++i) {
@@ -77,17 +83,25 @@ class Fit {
 
   double sum_of(const Vector& x, const Vector& errors) const {
     double sum = 0;
-    for (double error : errors) sum += error * error;
-    for (double each : x) sum += each * each / (options_.factor * options_.factor);
+    for (double error : errors) {
+      const double size = std::abs(error), limit = options_.outlier;
+      sum += size <= limit ? error * error : limit * (2 * size - limit);
+    }
+    for (size_t j = 0; j < x.size(); ++j) sum += x[j] * x[j] * weight(j);
     return sum;
   }
 
-  double bound() const { return std::log(options_.largest); }
+  double weight(size_t factor) const {
+    const double deviation = prior(factor).deviation;
+    return 1 / (deviation * deviation);
+  }
+  double lowest(size_t factor) const { return std::log(prior(factor).smallest); }
+  double highest(size_t factor) const { return std::log(prior(factor).largest); }
 
   Vector moved(const Vector& x, const Vector& step, double share) const {
     Vector next;
     for (size_t j = 0; j < x.size(); ++j)
-      next.push_back(std::clamp(x[j] + share * step[j], -bound(), bound()));
+      next.push_back(std::clamp(x[j] + share * step[j], lowest(j), highest(j)));
     return next;
   }
 
@@ -102,18 +116,22 @@ class Fit {
       for (size_t i = 0; i < errors.size(); ++i)
         slopes[j][i] = (slopes[j][i] - errors[i]) / kDifference;
     }
-    const double weight = 1 / (options_.factor * options_.factor);
+    // Outliers weigh less the farther they are off.
+    Vector weights;
+    for (const double error : errors)
+      weights.push_back(std::min(1.0, options_.outlier / std::max(std::abs(error), 1e-12)));
     Matrix normal(x.size(), Vector(x.size(), 0));
     Vector down(x.size(), 0);
     for (size_t j = 0; j < x.size(); ++j) {
-      for (size_t i = 0; i < errors.size(); ++i) down[j] -= slopes[j][i] * errors[i];
-      down[j] -= weight * x[j];
+      for (size_t i = 0; i < errors.size(); ++i) down[j] -= weights[i] * slopes[j][i] * errors[i];
+      down[j] -= weight(j) * x[j];
       for (size_t k = 0; k < x.size(); ++k)
-        for (size_t i = 0; i < errors.size(); ++i) normal[j][k] += slopes[j][i] * slopes[k][i];
-      normal[j][j] += weight;
+        for (size_t i = 0; i < errors.size(); ++i)
+          normal[j][k] += weights[i] * slopes[j][i] * slopes[k][i];
+      normal[j][j] += weight(j);
     }
     for (size_t j = 0; j < x.size(); ++j) {
-      const bool leaves = (x[j] >= bound() && down[j] > 0) || (x[j] <= -bound() && down[j] < 0);
+      const bool leaves = (x[j] >= highest(j) && down[j] > 0) || (x[j] <= lowest(j) && down[j] < 0);
       if (!leaves) continue;
       for (size_t k = 0; k < x.size(); ++k) normal[j][k] = normal[k][j] = j == k ? 1 : 0;
       down[j] = 0;

@@ -2,10 +2,17 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace tessera {
+
+/// What is known of one factor before anything is measured.
+struct FactorPrior {
+  double deviation = 0.3;  // of the logarithm
+  double smallest = 0.25, largest = 4;
+};
 
 struct FactorFit {
   /// The standard deviation of the logarithm of a measurement beside a perfect prediction.
@@ -15,6 +22,12 @@ struct FactorFit {
   double factor = 0.3;
   double largest = 4;  // factors are within [1 / largest, largest]
   int iterations = 12;
+  /// By factor, in place of `factor` and `largest`; empty: they are those of all.
+  std::vector<FactorPrior> priors = {};
+  std::vector<double> begin = {};  // the first factors that are tried; empty: 1
+  /// An error of more than so many of its standard deviations counts in proportion, no longer
+  /// squared (Huber, Annals of Mathematical Statistics 35, 1964).
+  double outlier = std::numeric_limits<double>::infinity();
 };
 
 /// The factors x, of which each begins at 1, that minimize

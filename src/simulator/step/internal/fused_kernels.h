@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "cluster/cluster/runtime_profile.h"
 #include "kernels/work.h"
-#include "simulator/step/runtime_profile.h"
 #include "task_graph/tasks/task_graph.h"
 
 namespace tessera {

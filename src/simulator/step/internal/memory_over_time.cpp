@@ -205,7 +205,7 @@ class Sweep {
 /// When the kernels of an act run, as parts of it.
 class KernelShares {
  public:
-  KernelShares(const TaskGraph& graph, const ActDemands& acts)
+  KernelShares(const TaskGraph& graph, ActDemands& acts)
       : graph_(graph),
         acts_(acts),
         identical_(identical_tasks(graph)),
@@ -265,7 +265,7 @@ class KernelShares {
   }
 
   const TaskGraph& graph_;
-  const ActDemands& acts_;
+  ActDemands& acts_;
   const IndexedVector<TaskId, TaskId> identical_;
   IndexedVector<RegisterIndex, Uses> uses_;
   std::map<std::pair<Rank, TaskId>, std::vector<double>> known_;
@@ -291,7 +291,7 @@ Bytes sum(const BytesByKind& bytes) {
 }
 
 std::vector<MemoryOverTime> memory_over_time(const TaskGraph& graph, const Simulation& simulation,
-                                             const ActDemands& acts) {
+                                             ActDemands& acts) {
   const IndexedVector<RegisterIndex, MemoryKind> kinds = kinds_of(graph);
   KernelShares shares(graph, acts);
   std::map<Rank, std::vector<LiveRange>> by_rank;

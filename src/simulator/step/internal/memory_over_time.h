@@ -67,6 +67,6 @@ struct MemoryOverTime {
 ///   time      O(live ranges x their pieces), where pieces are what all registers divide the arena
 ///             into
 std::vector<MemoryOverTime> memory_over_time(const TaskGraph& graph, const Simulation& simulation,
-                                             const ActDemands& acts);
+                                             ActDemands& acts);
 
 }  // namespace tessera

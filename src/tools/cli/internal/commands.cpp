@@ -12,6 +12,7 @@
 #include "tools/cli/internal/commands/measure.h"
 #include "tools/cli/internal/commands/plan.h"
 #include "tools/cli/internal/commands/predict.h"
+#include "tools/cli/internal/commands/replay.h"
 #include "tools/cli/internal/commands/simulate.h"
 #include "tools/cli/internal/commands/solve.h"
 #include "tools/cli/internal/commands/train.h"
@@ -48,6 +49,8 @@ constexpr CommandEntry kCommands[] = {
     {"simulate", "Predict the step of a plan on a cluster: its time, memory and waits", kOneProcess,
      make<SimulateCommand>,
      "tessera simulate docs/examples/gpt.toml --plan dp=4,tp=2 --cluster 8xa100-80g"},
+    {"replay", "Predict measured runs of a table, and compare", kOneProcess, make<ReplayCommand>,
+     "tessera replay runs.csv --runtime megatron"},
     {"measure", "Measure this machine, or processes, and write a cluster file", kSeveralProcesses,
      make<MeasureCommand>, "tessera measure --out machine.toml"},
     {"calibrate", "Correct a cluster file by the measured steps of a few runs", kOneProcess,

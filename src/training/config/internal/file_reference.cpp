@@ -259,6 +259,10 @@ constexpr KeyMeaning kCostMeanings[] = {
      "own, "
      "before and after its arithmetic",
      "device.convolution = {copies = \"10 GB/s\"}"},
+    {"device.CLASS.half_extent",
+     "Of a product of matrices: the smallest of its rows, its columns and what is summed over with "
+     "which it reaches half of its rate; one of n reaches n / (n + half_extent)",
+     "device.matmul = {half_extent = 100}"},
     {"device.CLASS.time_factor",
      "Multiplies the time of its kernels beside the launch, as `tessera calibrate` fits it",
      "device.matmul = {time_factor = 1.1}"},
@@ -283,6 +287,8 @@ constexpr KeyMeaning kCostMeanings[] = {
      "device.kernels.convolution = {row_efficiency = {\"1 kflop\" = \"30 %\"}}"},
     {"device.kernels.KERNEL.copies", "As of a class",
      "device.kernels.convolution = {copies = \"10 GB/s\"}"},
+    {"device.kernels.KERNEL.half_extent", "As of a class",
+     "device.kernels.sort = {half_extent = 100}"},
     {"device.kernels.KERNEL.time_factor", "As of a class, beside it",
      "device.kernels.sort = {time_factor = 1.1}"},
     {"device.kernels.KERNEL.TYPE", "As of a class", "device.kernels.sort = {f32 = \"1 Gflop/s\"}"},

@@ -15,7 +15,7 @@
 #include "compiler/lower/lower.h"
 #include "compiler/plan/plan.h"
 #include "ir/graph/graph.h"
-#include "planner/search/internal/candidates/long_steps.h"
+#include "planner/search/candidates/long_steps.h"
 #include "planner/search/internal/candidates/traffic.h"
 #include "simulator/step/step_prediction.h"
 
@@ -166,7 +166,7 @@ struct EvaluationOptions {
 /// What does not fit the memory of its devices is not compiled after its arenas, and not
 /// simulated, except for the serial plan and those that the user compares. Of one whose step is
 /// predicted the shorter steps are compiled and simulated instead
-/// (planner/search/internal/candidates/long_steps.h).
+/// (planner/search/candidates/long_steps.h).
 ///   ensures  the result does not depend on the number of cores unless `stop` returns true
 ///   throws   what is no UserError (78) of a candidate, and no too small limit of recompute "auto"
 Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,

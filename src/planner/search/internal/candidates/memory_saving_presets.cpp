@@ -5,7 +5,7 @@
 
 #include "ir/ops/operator.h"
 #include "planner/placement/search_policy.h"
-#include "planner/search/internal/candidates/long_steps.h"
+#include "planner/search/candidates/long_steps.h"
 
 namespace tessera {
 namespace {

@@ -9,7 +9,7 @@
 #include "planner/pipeline/pipeline_simulator.h"
 #include "planner/placement/search_policy.h"
 #include "planner/presets/presets.h"
-#include "planner/search/internal/candidates/long_steps.h"
+#include "planner/search/candidates/long_steps.h"
 #include "planner/search/sources/stage_hardware.h"
 
 namespace tessera {

@@ -8,12 +8,17 @@
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "cluster/calibration/calibrate.h"
+#include "base/text/text.h"
 #include "cluster/cluster/cluster_file.h"
+#include "cluster/cluster/profile_file.h"
 #include "cluster/cluster/sources.h"
+#include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/internal/run/measured_run.h"
 #include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/predicted_run.h"
+#include "tools/replay/calibrate_profile.h"
+#include "tools/replay/replay_statistics.h"
 
 namespace tessera {
 namespace {
@@ -95,12 +100,112 @@ Document document_of(const Calibration& result) {
   return document;
 }
 
+bool is_table(const std::string& run) {
+  return run.ends_with(".csv");
+}
+
+/// The runs of tables, without those that a row says cannot be predicted.
+std::vector<ReplayedRun> runs_of_tables(const std::vector<std::string>& tables) {
+  std::vector<ReplayedRun> runs;
+  for (const std::string& table : tables)
+    for (TableRun& row : read_run_table(table)) {
+      if (!row.skipped.empty()) continue;
+      const std::string name = row.name;
+      try {
+        runs.emplace_back(std::move(row));
+      } catch (const UserError& error) {
+        tell(fmt::format("calibrate: {} is left out: {}\n", name, error.what_happened()));
+      }
+    }
+  return runs;
+}
+
+double part(Seconds predicted, Seconds measured) {
+  return predicted.value() / measured.value() - 1;
+}
+
+std::string error_text(const char* what, const std::vector<double>& errors) {
+  const ErrorStatistics all = statistics_of(errors);
+  return fmt::format("{:42} mean {:5.1f}%, median {:5.1f}%, p90 {:5.1f}%, bias {:+5.1f}%\n", what,
+                     100 * all.mean, 100 * all.median, 100 * all.p90, 100 * all.bias);
+}
+
+std::string parameters_text(const CalibratedProfile& result) {
+  TextTable table({"number", "unit", "before", "after", "influence", ""}, "llrrrl");
+  for (const FittedParameter& each : result.parameters) {
+    const double unit = each.parameter->per_unit;
+    table.add({std::string(each.parameter->name), std::string(each.parameter->unit),
+               fmt::format("{:.4g}", unit * each.before), fmt::format("{:.4g}", unit * each.after),
+               percent(each.influence),
+               each.is_fitted ? "" : "left as it was: no run tells it, or there are too few runs"});
+  }
+  return "Numbers of the profile; influence: of a tenth more on the run that changes most\n" +
+         table.text();
+}
+
+Document document_of(const CalibratedProfile& result) {
+  Document document;
+  document["runs"] = Document::List{};
+  for (const ProfileRun& run : result.runs)
+    document["runs"].append(Document::Table{{"name", run.name},
+                                            {"measured_s", run.measured.value()},
+                                            {"before_s", run.before.value()},
+                                            {"after_s", run.after.value()},
+                                            {"left_out_s", run.left_out.value()}});
+  document["numbers"] = Document::List{};
+  for (const FittedParameter& each : result.parameters)
+    document["numbers"].append(Document::Table{{"name", std::string(each.parameter->name)},
+                                               {"before", each.before},
+                                               {"after", each.after},
+                                               {"influence", each.influence},
+                                               {"fitted", each.is_fitted}});
+  return document;
+}
+
 }  // namespace
+
+ExitCode CalibrateCommand::calibrate_runtime() {
+  check_output(out);
+  std::vector<ReplayedRun> all = runs_of_tables(runs);
+  std::vector<ReplayedRun> others = runs_of_tables(checked);
+  if (all.empty())
+    refuse_usage("no run of the tables can be predicted",
+                 "each row says why it is left out, or its plan does not compile",
+                 "name a table with runs");
+  RuntimeProfile start = profile_called(runtime);
+  CalibratedProfile result = calibrate_profile(
+      all, start, {.progress = [](const std::string& text) { tell("calibrate: " + text + "\n"); }});
+  std::vector<double> before, after, left_out, checked_errors, parts;
+  for (const ProfileRun& run : result.runs) {
+    before.push_back(part(run.before, run.measured));
+    after.push_back(part(run.after, run.measured));
+    left_out.push_back(part(run.left_out, run.measured));
+    parts.push_back(run.measured.value() / run.left_out.value());
+  }
+  for (ReplayedRun& run : others)
+    checked_errors.push_back(
+        part(run.predict(result.profile, false).step, run.row().measured));
+  RuntimeProfile& profile = result.profile;
+  profile.low = quantile(parts, 0.1);
+  profile.high = quantile(parts, 0.9);
+  profile.source = fmt::format("calibrated {} by {} of {}, beginning with {}", today(),
+                               counted(std::ssize(all), "run"), join(runs, ", "), runtime);
+  write_profile(out, profile);
+  std::string text = error_text("before", before) + error_text("fitted", after) +
+                     error_text("left out of the fit in turn", left_out);
+  if (!checked_errors.empty()) text += error_text("of --check, never fitted", checked_errors);
+  text += fmt::format("80% of the runs left out took {:.2f} to {:.2f} of their prediction\n\n",
+                      profile.low, profile.high);
+  print_result(output, document_of(result),
+               text + parameters_text(result) + "\nwritten to " + out + "\n");
+  return ExitCode::kDone;
+}
 
 void CalibrateCommand::describe(OptionParser& parser) {
   parser.arguments("RUN",
                    "Runs to fit: a configuration, a configuration with a plan as in "
-                   "configs/gpt.toml:dp=2, or the folder of a run of train --out",
+                   "configs/gpt.toml:dp=2, the folder of a run of train --out, or tables of "
+                   "measured runs (.csv), to which a profile is fitted",
                    runs);
   parser.texts(
       {"--check", "RUN", "A run that is left out of the fit, and compared; may be repeated"},
@@ -120,10 +225,14 @@ void CalibrateCommand::describe(OptionParser& parser) {
                "How far the constants are off, as a standard deviation; default: 30, which is for "
                "measured ones; 200 for those of 'detect'"},
               deviation, 1);
+  parser.text({"--runtime", "NAME|FILE",
+               "Of tables: the profile that is corrected; default: megatron"},
+              runtime);
   add_options(parser, output);
 }
 
 ExitCode CalibrateCommand::run(Processes&) {
+  if (std::ranges::all_of(runs, is_table)) return calibrate_runtime();
   const NamedCluster machines = named_cluster(cluster);
   std::vector<PredictableRun> all;
   for (const auto* list : {&runs, &checked})

@@ -20,7 +20,12 @@ struct CalibrateCommand : Command {
   int64_t steps = 0;
   int64_t rounds = 3;
   double deviation = 30;  // of a constant, in percent
+  std::string runtime = "megatron";  // of tables: the profile that the fit corrects
   OutputOptions output;
+
+ private:
+  /// The runs are tables: a profile is fitted to them.
+  ExitCode calibrate_runtime();
 };
 
 }  // namespace tessera

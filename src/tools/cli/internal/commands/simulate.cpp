@@ -7,7 +7,6 @@
 #include "base/text/text.h"
 #include "cluster/cluster/sources.h"
 #include "ir/models/family.h"
-#include "simulator/step/runtime_profile.h"
 #include "tools/cli/internal/print/predicted_and_measured.h"
 #include "tools/cli/internal/print/prediction_text.h"
 #include "tools/cli/internal/print/print.h"
@@ -31,16 +30,6 @@ void set_cost(Plan& plan, const NamedCluster& cluster) {
   for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
   plan.cost = cost_of(deployment_of(plan, cluster), meshes);
   plan.cost.cluster = fingerprint(cluster.cluster->description());
-}
-
-///   throws  UserError (2) for a name that no profile has
-const RuntimeProfile* profile_called(const std::string& name) {
-  if (name.empty()) return nullptr;
-  if (const RuntimeProfile* found = find_runtime_profile(name)) return found;
-  std::vector<std::string> names;
-  for (const RuntimeProfile& profile : runtime_profiles()) names.emplace_back(profile.name);
-  refuse_usage("--runtime is '" + name + "'", "it is one of " + join(names, ", "),
-               "use one of them, or leave it out");
 }
 
 /// A plan with what was predicted for it.
@@ -133,9 +122,10 @@ void SimulateCommand::describe(OptionParser& parser) {
   parser.flag({"--map-ranks", "",
                "Choose the devices of the ranks, so that those which exchange much are close"},
               map_ranks);
-  parser.text({"--runtime", "NAME",
-               "Whose kernels run the step, for its time: tessera, torch-eager, torch-compile or "
-               "megatron; default: tessera"},
+  parser.text({"--runtime", "NAME|FILE",
+               "Whose software runs the step: tessera, torch-eager, torch-compile, megatron or a "
+               "file of a profile; "
+               "default: that of the cluster file, else tessera"},
               runtime);
   parser.text({"-o,--out", "FILE", "Write the plan with the mapping of its ranks and the prices"},
               plan_file);
@@ -160,7 +150,7 @@ void SimulateCommand::describe(OptionParser& parser) {
 }
 
 ExitCode SimulateCommand::run(Processes&) {
-  const NamedCluster machines = named_cluster(cluster);
+  const NamedCluster machines = named_cluster(cluster, runtime);
   config.automatic.cluster = cluster;
   const Session session = sized_session(*this);
   if (trace) check_output(*trace);
@@ -173,8 +163,7 @@ ExitCode SimulateCommand::run(Processes&) {
                       settings,
                       graph,
                       session.config.data.held_out > 0,
-                      trace.has_value() || report.has_value(),
-                      profile_called(runtime)};
+                      trace.has_value() || report.has_value()};
   std::vector<SimulatedPlan> plans;
   plans.push_back(simulated(*this, work, session.plan, machines));
   for (const std::string& name : compared) {

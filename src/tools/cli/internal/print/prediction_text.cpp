@@ -190,7 +190,7 @@ Document to_document(const PredictedRun& run) {
   document["step_seconds"] = prediction.step.value();
   document["step_ms"] = 1e3 * prediction.step.value();
   document[run.work.unit + "s_per_s"] = run.units_per_second();
-  document["runtime"] = std::string(run.profile ? run.profile->name : "tessera");
+  document["runtime"] = run.cluster->description().runtime.name;
   document["mfu"] = run.mfu();
   document["hfu"] = prediction.utilization();
   document["bubble"] = prediction.bubble();
@@ -229,9 +229,10 @@ Document to_document(const PredictedRun& run) {
 
 std::string prediction_text(const PredictedRun& run) {
   const StepPrediction& prediction = run.prediction;
+  const RuntimeProfile& runtime = run.cluster->description().runtime;
   return fmt::format("step        {}, {} {}s/s\n", step_text(prediction.step),
                      grouped(static_cast<int64_t>(run.units_per_second())), run.work.unit) +
-         (run.profile ? fmt::format("runtime     {}: {}\n", run.profile->name, run.profile->source)
+         (runtime.fusion != Fusion::kNone ? fmt::format("runtime     {}: {}\n", runtime.name, runtime.source)
                       : "") +
          fmt::format("efficiency  MFU {:.1f}%, HFU {:.1f}%, waiting {:.1f}%\n", 100 * run.mfu(),
                      100 * prediction.utilization(), 100 * prediction.bubble()) +

@@ -27,7 +27,6 @@ struct Workload {
   bool evaluates = false;  // then the evaluation program stays loaded
   /// Is the timeline of the predicted steps wanted? Without it one step is simulated.
   bool has_timeline = false;
-  const RuntimeProfile* profile = nullptr;  // whose kernels run; nullptr: ours
 };
 
 /// A mapping of the ranks that was found, beside the devices in order.
@@ -46,7 +45,6 @@ struct PredictedRun {
   Deployment deployment;
   StepWork work;
   StepPrediction prediction;
-  const RuntimeProfile* profile = nullptr;
   std::optional<MappedRanks> mapped = {};
 
   double units_per_second() const;
@@ -61,7 +59,8 @@ struct NamedCluster {
   std::shared_ptr<const Cluster> cluster;
   std::string name;
 };
-NamedCluster named_cluster(const std::string& file_or_line);
+///   runtime  a profile (profile_called), in place of that of the cluster; "" leaves it
+NamedCluster named_cluster(const std::string& file_or_line, const std::string& runtime = "");
 
 /// The devices of the ranks: those of the mapping of the plan when it is one for this cluster,
 /// otherwise in order.

@@ -1,4 +1,4 @@
-#include "planner/search/internal/candidates/long_steps.h"
+#include "planner/search/candidates/long_steps.h"
 
 #include <gtest/gtest.h>
 

@@ -72,11 +72,11 @@ struct LongStep {
   std::vector<RankMemoryNeed> memory(const std::vector<RankMemoryNeed>& fewer,
                                      std::vector<RankMemoryNeed> more) const;
   Traffic traffic(const Traffic& fewer, const Traffic& more) const;
+  Seconds at(Seconds fewer, Seconds more) const;
 
  private:
   double at(double fewer, double more) const;
   int64_t at(int64_t fewer, int64_t more) const;
-  Seconds at(Seconds fewer, Seconds more) const;
   Bytes at(Bytes fewer, Bytes more) const;
 };
 

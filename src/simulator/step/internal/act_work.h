@@ -1,0 +1,63 @@
+// What acts compute and move, without prices: the same for every device and every runtime with the
+// same kernels.
+#pragma once
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "cluster/cluster/cluster.h"
+#include "cluster/cluster/runtime_profile.h"
+#include "cluster/cost/device_cost.h"
+#include "kernels/work.h"
+#include "simulator/clock/demands.h"
+
+namespace tessera {
+
+inline int64_t nanoseconds(Seconds time) {
+  return std::llround(1e9 * time.value());
+}
+
+/// The kernels of one act.
+struct KernelPrice {
+  Seconds time{0};
+  Flops flops{0};
+  Flops padding{0};  // LocalWork::padding
+};
+
+inline KernelPrice operator+(KernelPrice a, KernelPrice b) {
+  return {a.time + b.time, a.flops + b.flops, a.padding + b.padding};
+}
+
+/// One kernel of a runtime that fuses.
+struct KernelWork {
+  LocalWork work;         // of fused steps: their flops, and the bytes that the kernel moves
+  bool is_fused = false;  // bytes at the rate of memory
+  /// Of attention with AttentionKernel::kScores: the scores of all heads, of which the work is the
+  /// products; and how many times as many passes as a forward it has.
+  double scores = 0, passes = 0;
+  KernelPrice priced = {};  // of a While or an If, which has a price instead of work
+};
+
+/// The kernels of a task on a device: their sum with the gaps between them, or the time of the host
+/// if that is longer.
+KernelPrice price_of(std::span<const KernelWork> kernels, const DeviceCost& device,
+                     const RuntimeProfile& runtime);
+
+/// What a rank receives in an exchange.
+struct ExchangeWork {
+  struct Message {
+    DeviceId from = 0;
+    int64_t bytes = 0;
+  };
+  DeviceId to = 0;
+  std::vector<Message> messages;  // from other devices
+  Bytes copied{0};                // that are put in their places or added, those of this rank too
+};
+
+/// The greatest start of its links, and for each sender a latency; then a flow over the channels of
+/// each path. The copies are not in it.
+ActDemand demand_of(const ExchangeWork& exchange, const Cluster& cluster);
+
+}  // namespace tessera
