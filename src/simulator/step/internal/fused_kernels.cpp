@@ -1,7 +1,9 @@
 #include "simulator/step/internal/fused_kernels.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 namespace tessera {
@@ -38,6 +40,11 @@ class Groups {
   std::vector<size_t> first_;
 };
 
+/// Of a value that several ops read: autodiff calls it so (ir/autodiff/autodiff.h).
+bool is_sum_of_gradients(const KernelStep& step) {
+  return step.op.text().find(".grad.sum") != std::string::npos;
+}
+
 void add(RegisterIndex reg, std::vector<RegisterIndex>& list) {
   if (std::ranges::find(list, reg) == list.end()) list.push_back(reg);
 }
@@ -45,7 +52,16 @@ void add(RegisterIndex reg, std::vector<RegisterIndex>& list) {
 }  // namespace
 
 std::string layer_of(const std::string& op) {
-  const std::string own = op.substr(0, op.find(".grad"));
+  std::string own = op.substr(0, op.find(".grad"));
+  for (bool is_shorter = true; is_shorter;) {
+    is_shorter = false;
+    for (const std::string_view ending :
+         {".recompute", ".backward", ".f32", ".f16", ".bf16"})
+      if (own.ends_with(ending)) {
+        own.resize(own.size() - ending.size());
+        is_shorter = true;
+      }
+  }
   const size_t point = own.rfind('.');
   return point == std::string::npos ? own : own.substr(0, point);
 }
@@ -57,33 +73,97 @@ const std::vector<FusedKernel>& FusedKernels::of(TaskId task) {
   return find(task).kernels;
 }
 
+/// Is the result a wider cast of one operand, or much larger than all of them?
+bool FusedKernels::is_made_by_readers(const Task& task, const KernelStep& step) {
+  if (step.control || step.outputs.size() != 1 || !is_fusible(class_of_(task, step))) return false;
+  const TensorType& out = type_of(step.outputs[0]);
+  constexpr int64_t kMuchLarger = 8;
+  int64_t read = 0;
+  for (const RegisterIndex input : inputs_of(step)) read += element_count(type_of(input).shape);
+  if (kMuchLarger * read <= element_count(out.shape)) return true;
+  return is_cast(step) && size_of(type_of(step.inputs[0]).dtype) < size_of(out.dtype);
+}
+
+bool FusedKernels::is_cast(const KernelStep& step) const {
+  if (step.inputs.size() != 1 || step.outputs.size() != 1) return false;
+  const TensorType &in = type_of(step.inputs[0]), &out = type_of(step.outputs[0]);
+  return in.shape == out.shape && in.dtype != out.dtype;
+}
+
+FusedKernels::Registers FusedKernels::inputs_of(const KernelStep& step) {
+  Registers list;
+  for (const RegisterIndex input : step.inputs)
+    for (const RegisterIndex source : read_of(input)) add(source, list);
+  return list;
+}
+
+FusedKernels::Registers FusedKernels::read_of(RegisterIndex reg) {
+  const TaskId producer = graph_.registers[reg].producer;
+  if (producer.is_none() || graph_.tasks[producer].kind != Task::Kind::kCompute) return {reg};
+  const Sources& made = sources(producer);
+  const auto found = made.find(reg);
+  return found == made.end() ? Registers{reg} : found->second;
+}
+
+const FusedKernels::Sources& FusedKernels::sources(TaskId id) {
+  const auto [at, is_new] = sources_.try_emplace(id);
+  if (!is_new) return at->second;
+  const Task& task = graph_.tasks[id];
+  for (const KernelStep& step : task.steps)
+    if (is_made_by_readers(task, step) &&
+        !is_written(graph_.registers[step.outputs[0]], step.outputs[0], task) &&
+        !read_alone(id).contains(step.outputs[0]))
+      at->second[step.outputs[0]] = inputs_of(step);
+  return at->second;
+}
+
 /// Steps are joined to those that make their operands, as long as no step that is alone is on a way
 /// between them: each step has the number of these before it.
-std::vector<std::vector<size_t>> FusedKernels::groups_of(const Task& task) const {
+std::vector<std::vector<size_t>> FusedKernels::groups_of(TaskId id) {
   struct Made {
     size_t step = 0;
     int alone = 0;  // steps that are alone on the way to it, itself included
     bool is_fusible = false;
     std::string layer;
   };
+  const Task& task = graph_.tasks[id];
+  const Sources& by_readers = sources(id);
+  const bool has_layers = fusion_ == Fusion::kLayers && task.role != Role::kOptimizer;
   std::map<RegisterIndex, Made> made;
+  std::set<size_t> left_out;
   Groups groups(task.steps.size());
   size_t i = 0;
   for (const KernelStep& step : task.steps) {
     Made own{i++, 0, is_fusible(class_of_(task, step)),
-             fusion_ == Fusion::kLayers ? layer_of(step.op.text()) : ""};
-    for (const RegisterIndex input : step.inputs)
+             has_layers ? layer_of(step.op.text()) : ""};
+    if (!step.outputs.empty() && by_readers.contains(step.outputs[0])) {
+      left_out.insert(own.step);
+      continue;
+    }
+    const Registers inputs = inputs_of(step);
+    for (const RegisterIndex input : inputs)
       if (const auto found = made.find(input); found != made.end())
         own.alone = std::max(own.alone, found->second.alone);
-    for (const RegisterIndex input : step.inputs)
+    const Made* last = nullptr;  // of the steps that it may be joined to
+    for (const RegisterIndex input : inputs)
       if (const auto found = made.find(input);
           own.is_fusible && found != made.end() && found->second.is_fusible &&
-          found->second.alone == own.alone && found->second.layer == own.layer)
-        groups.join(found->second.step, own.step);
+          found->second.alone == own.alone) {
+        if (!last || last->step < found->second.step) last = &found->second;
+        if (found->second.layer == own.layer) groups.join(found->second.step, own.step);
+      }
+    if (last && (is_cast(step) || is_sum_of_gradients(step))) {
+      groups.join(last->step, own.step);
+      own.layer = last->layer;
+    }
     if (!own.is_fusible) ++own.alone;
     for (const RegisterIndex output : step.outputs) made[output] = own;
   }
-  return groups.all();
+  std::vector<std::vector<size_t>> all = groups.all();
+  std::erase_if(all, [&](const std::vector<size_t>& steps) {
+    return left_out.contains(steps.front());
+  });
+  return all;
 }
 
 const std::set<RegisterIndex>& FusedKernels::read_alone(TaskId id) {
@@ -111,8 +191,9 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
   OfTask& found = at->second;
   if (!is_new) return found;
   const Task& task = graph_.tasks[id];
-  const std::vector<std::vector<size_t>> groups = groups_of(task);
-  std::vector<size_t> group_of(task.steps.size());
+  const std::vector<std::vector<size_t>> groups = groups_of(id);
+  constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  std::vector<size_t> group_of(task.steps.size(), kNone);
   for (size_t g = 0; g < groups.size(); ++g)
     for (const size_t step : groups[g]) group_of[step] = g;
   // What steps of other kernels of the task read.
@@ -122,7 +203,8 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
   size_t i = 0;
   for (const KernelStep& step : task.steps) {
     const size_t group = group_of[i++];
-    for (const RegisterIndex input : step.inputs)
+    if (group == kNone) continue;
+    for (const RegisterIndex input : inputs_of(step))
       if (const auto made = maker.find(input); made == maker.end() || made->second != group) {
         add(input, found.kernels[group].reads);
         crossing.insert(input);
@@ -132,6 +214,7 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
   i = 0;
   for (const KernelStep& step : task.steps) {
     const size_t group = group_of[i++];
+    if (group == kNone) continue;
     FusedKernel& kernel = found.kernels[group];
     kernel.steps.push_back(i - 1);
     kernel.is_alone = !is_fusible(class_of_(task, step));

@@ -18,7 +18,9 @@ namespace tessera {
 /// One kernel: a product, a look-up or another step that is alone, or element-wise steps,
 /// reductions and moves that follow from each other.
 struct FusedKernel {
-  std::vector<size_t> steps;  // of the task, ascending
+  /// Of the task, ascending; without casts to wider types and what is much larger than its inputs
+  /// (broadcasts, constants, random numbers), which readers make as they read.
+  std::vector<size_t> steps;
   /// From and to memory, each once. What the steps make for each other is in neither, and what they
   /// make for the backward is not written where element-wise steps alone read it there: these
   /// compute it again from what this kernel reads.
@@ -29,7 +31,9 @@ struct FusedKernel {
 /// The kernels of the tasks of a graph, found when they are asked for.
 ///
 ///   ensures  no kernel needs what a kernel after it makes: steps with a product between them are
-///            in two
+///            in two. A cast to a narrower type and a sum of gradients are in the
+///            kernel that makes their last operand, and the update of the optimizer is fused as
+///            with Fusion::kAll
 ///   threads  one caller
 class FusedKernels {
  public:
@@ -43,26 +47,37 @@ class FusedKernels {
   const std::vector<FusedKernel>& of(TaskId task);
 
  private:
+  using Registers = std::vector<RegisterIndex>;
   struct OfTask {
     std::vector<FusedKernel> kernels;
     std::map<RegisterIndex, size_t> unwritten;  // the kernel that makes it
   };
+  /// By register that readers make themselves: what they read in its place.
+  using Sources = std::map<RegisterIndex, Registers>;
 
   const OfTask& find(TaskId task);
   /// The registers that steps which are alone read.
   const std::set<RegisterIndex>& read_alone(TaskId task);
+  const Sources& sources(TaskId task);
+  const TensorType& type_of(RegisterIndex reg) const { return graph_.registers[reg].type; }
+  /// What is read of a register in memory: itself, or its sources.
+  Registers read_of(RegisterIndex reg);
+  Registers inputs_of(const KernelStep& step);
+  bool is_cast(const KernelStep& step) const;
+  bool is_made_by_readers(const Task& task, const KernelStep& step);
   bool is_written(const Register& reg, RegisterIndex index, const Task& maker);
-  std::vector<std::vector<size_t>> groups_of(const Task& task) const;
+  std::vector<std::vector<size_t>> groups_of(TaskId id);
 
   const TaskGraph& graph_;
   const Fusion fusion_;
   const ClassOf class_of_;
   std::map<TaskId, OfTask> known_;
   std::map<TaskId, std::set<RegisterIndex>> read_alone_;
+  std::map<TaskId, Sources> sources_;
 };
 
-/// The layer of an op: "blocks.0.norm1" of "blocks.0.norm1.centered" and of what its gradient
-/// makes.
+/// The layer of an op: "blocks.0.norm1" of "blocks.0.norm1.centered", of casts of its results, and
+/// of what is computed again or for its gradient.
 std::string layer_of(const std::string& op);
 
 }  // namespace tessera
