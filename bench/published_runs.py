@@ -13,7 +13,7 @@ import os
 import sys
 
 COLUMNS = ["name", "group", "kind", "layers", "width", "heads", "kv_heads", "ffn", "context",
-           "vocabulary", "dropout", "tied", "batch", "micro_batch", "micro_batches", "precision",
+           "vocabulary", "dropout", "tied", "batch", "micro_batch", "micro_batches", "precision", "gradient_precision",
            "pp", "dp", "fsdp", "tp", "zero", "schedule", "chunks", "stage_layers", "recompute",
            "sequence_parallel", "cluster", "runtime", "step_s", "memory_gib", "memory_gb", "skip"]
 
@@ -48,7 +48,8 @@ def cluster(device, devices, machine, network):
 def megatron(row, **others):
     """What Megatron-LM's tables have in common."""
     run = dict(kind="gpt", layers=row["layers"], width=row["hidden"], heads=row["heads"],
-               context=row.get("seq", 2048), dropout=0.1, precision="f16", tp=row["tp"],
+               context=row.get("seq", 2048), dropout=0.1, precision="f16", gradient_precision="f16",
+               tp=row["tp"],
                dp=row["dp"], pp=row["pp"], batch=row["global_batch"],
                micro_batch=row["micro_batch"], recompute=row.get("recompute", "full"),
                runtime="megatron", tied="true" if int(row["pp"]) == 1 else "false")

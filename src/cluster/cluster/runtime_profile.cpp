@@ -38,7 +38,7 @@ const std::array<RuntimeProfile, 4>& profiles() {
                  .network = {0.6, Seconds(30e-6), Seconds(5e-6)}},
        .source = "assumed, not measured: one kernel for all neighbours"},
       {.name = "megatron",
-       .fusion = Fusion::kLayers,
+       .fusion = Fusion::kAll,
        .attention = AttentionKernel::kScores,
        .host = Seconds(15e-6),
        .gap = Seconds(2e-6),

@@ -13,6 +13,14 @@ namespace {
 
 constexpr int64_t kCore = 1'000'000'000;  // core-nanoseconds in a second
 
+/// Is it an exchange between ranks of one mesh?
+bool is_inside_mesh(const TaskGraph& graph, const Task& task) {
+  return task.kind == Task::Kind::kExchange &&
+         std::ranges::all_of(task.inputs, [&](RegisterIndex input) {
+           return *graph.registers[input].attr.mesh == *graph.meshes[task.mesh];
+         });
+}
+
 bool has_even_parts(const Register& reg) {
   const Mesh& mesh = *reg.attr.mesh;
   return local_type(reg, mesh.largest_shard_coordinate()) ==
@@ -29,6 +37,14 @@ ActDemands::ActDemands(const TaskGraph& graph, Deployment deployment)
     fused_ = std::make_unique<FusedKernels>(
         graph, profile_.fusion,
         [this](const Task& task, const KernelStep& step) { return class_of(task, step); });
+  if (fused_) {
+    identical_ = identical_tasks(graph);
+    for (const TaskId id : graph.tasks.indices()) {
+      const Task& task = graph.tasks[id];
+      if (task.kind == Task::Kind::kCompute || is_inside_mesh(graph, task))
+        ++passes_[{task.mesh, task.micro_batch, task.role}][identical_[id]];
+    }
+  }
   is_even_ = IndexedVector<TaskId, std::optional<bool>>(graph.tasks.size(), std::nullopt);
   for (MeshIndex mesh : graph.meshes.indices()) working_sets_.push_back(working_set(mesh));
 }
@@ -144,10 +160,13 @@ KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
   const Key key{id, is_even(id) ? ~type_index(rank) : rank};
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
-  if (fused_)
-    return known_
-        .emplace(key, price_of(kernel_work(rank, id), deployment_.type(rank).cost, profile_))
-        .first->second;
+  if (fused_) {
+    const std::vector<KernelWork> works = kernel_work(rank, id);
+    KernelPrice price = price_of(works, deployment_.type(rank).cost, profile_);
+    const double wait = host_wait(pass_work(rank, id), *deployment_.cluster).value();
+    price.time += Seconds(static_cast<double>(works.size()) * wait);
+    return known_.emplace(key, price).first->second;
+  }
   KernelPrice sum;
   const Task& task = graph_.tasks[id];
   for (const KernelStep& step : task.steps)
@@ -173,6 +192,27 @@ KernelWork ActDemands::work_of_scores(const KernelStep& step, const LocalWork& w
   both.work.pieces = heads;
   both.work.smallest_extent = features;
   return both;
+}
+
+const PassWork& ActDemands::pass_work(Rank rank, TaskId id) {
+  const Task& task = graph_.tasks[id];
+  const Pass pass{task.mesh, task.micro_batch, task.role};
+  const std::map<TaskId, int64_t>& tasks = passes_[pass];
+  const bool all_even = std::ranges::all_of(tasks, [&](const auto& each) {
+    return graph_.tasks[each.first].kind != Task::Kind::kExchange && is_even(each.first);
+  });
+  const auto [at, is_new] =
+      pass_works_.try_emplace({pass, all_even ? ~type_index(rank) : rank});
+  PassWork& work = at->second;
+  if (!is_new) return work;
+  work.device = deployment_.device(rank);
+  for (const auto& [each, count] : tasks) {
+    if (graph_.tasks[each].kind == Task::Kind::kExchange)
+      work.exchanges.push_back({exchange_work(rank, each), count});
+    else
+      work.kernels.push_back({kernel_work(rank, each), count});
+  }
+  return work;
 }
 
 OperationClass ActDemands::class_of(const Task& task, const KernelStep& step) {
@@ -203,7 +243,7 @@ std::vector<KernelWork> ActDemands::kernel_work(Rank rank, TaskId id) {
   std::vector<KernelWork> kernels;
   for (const FusedKernel& kernel : fused_->of(id)) {
     if (kernel.is_alone) {
-      for (const size_t step : kernel.steps) kernels.push_back(steps[step]);
+      kernels.push_back(steps[kernel.steps.front()]);  // and perhaps a bias
       continue;
     }
     KernelWork& fused = kernels.emplace_back();
@@ -222,20 +262,37 @@ std::vector<KernelWork> ActDemands::kernel_work(Rank rank, TaskId id) {
 }
 
 std::vector<StepPrice> ActDemands::steps(Rank rank, TaskId id) {
+  if (fused_) return steps_of_kernels(rank, id);
   std::vector<StepPrice> list;
-  Seconds all{0};
   for (const KernelStep& step : graph_.tasks[id].steps) {
     StepPrice& made = list.emplace_back();
     made.time = price(graph_, step, rank, working_sets_[graph_.tasks[id].mesh]).time;
-    all += made.time;
     if (!step.control && !step.outputs.empty())
       made.operation = work_of_step(graph_, step, rank).operation;
   }
-  // In another runtime each step has its share of the task.
-  const auto task = known_.find({id, is_even(id) ? ~type_index(rank) : rank});
-  if (fused_ && task != known_.end() && all > Seconds(0))
+  return list;
+}
+
+std::vector<StepPrice> ActDemands::steps_of_kernels(Rank rank, TaskId id) {
+  std::vector<StepPrice> list(graph_.tasks[id].steps.size());
+  const std::vector<KernelWork> works = kernel_work(rank, id);
+  const DeviceCost& device = deployment_.type(rank).cost;
+  RuntimeProfile alone = profile_;
+  alone.host = Seconds(0);
+  size_t i = 0;
+  Seconds all{0};
+  for (const FusedKernel& kernel : fused_->of(id)) {
+    StepPrice& first = list[kernel.steps.front()];
+    first.operation = works[i].work.operation;
+    first.time = price_of(std::span(&works[i], 1), device, alone).time;
+    all += first.time;
+    ++i;
+  }
+  // What the host takes longer than the device is divided in the same proportion.
+  const Seconds time = kernels(rank, id).time;
+  if (all > Seconds(0))
     for (StepPrice& step : list)
-      step.time = Seconds(step.time.value() * task->second.time.value() / all.value());
+      step.time = Seconds(step.time.value() * time.value() / all.value());
   return list;
 }
 

@@ -16,6 +16,7 @@
 #include "simulator/step/internal/act_work.h"
 #include "simulator/step/internal/fused_kernels.h"
 #include "cluster/cluster/runtime_profile.h"
+#include "task_graph/tasks/identical_tasks.h"
 #include "task_graph/tasks/task_graph.h"
 
 namespace tessera {
@@ -59,10 +60,20 @@ class ActDemands {
   std::vector<KernelWork> kernel_work(Rank rank, TaskId task);
   ///   requires  an exchange
   ExchangeWork exchange_work(Rank rank, TaskId task);
+  /// The pass to which a task of kernels belongs.
+  const PassWork& pass_work(Rank rank, TaskId task);
 
  private:
+  struct Pass {
+    MeshIndex mesh;
+    int64_t micro_batch = 0;
+    Role role = Role::kForward;
+    auto operator<=>(const Pass&) const = default;
+  };
   using Key = std::pair<TaskId, int>;  // a task and a rank, or ~ the index of a device type
 
+  /// The time of a kernel is that of its first step.
+  std::vector<StepPrice> steps_of_kernels(Rank rank, TaskId id);
   LocalWork work_of_step(const TaskGraph& graph, const KernelStep& step, Rank rank) const;
   KernelPrice price(const TaskGraph& graph, const KernelStep& step, Rank rank,
                     Bytes working_set) const;
@@ -88,6 +99,10 @@ class ActDemands {
   const RuntimeProfile profile_;
   std::unique_ptr<FusedKernels> fused_;                         // where the profile fuses
   std::map<std::string, OperationClass, std::less<>> classes_;  // by kernel
+  // Where the profile fuses.
+  IndexedVector<TaskId, TaskId> identical_;
+  std::map<Pass, std::map<TaskId, int64_t>> passes_;  // how many tasks are as this one
+  std::map<std::pair<Pass, int>, PassWork> pass_works_;
 };
 
 }  // namespace tessera

@@ -12,30 +12,19 @@ namespace {
 
 constexpr double kNanosecond = 1e-9;
 
-/// Of the channel that the flows of an act alone use longest, in seconds.
-double flow_time(const ActDemand& demand, const Cluster& cluster) {
-  std::map<ResourceId, double> amounts;
-  double longest = 0;
-  for (const Flow& flow : demand.flows)
-    for (const ResourceUse& use : flow.uses) {
-      double& amount = amounts[use.resource];
-      amount += static_cast<double>(flow.amount);
-      const Channel& channel = cluster.channels()[use.resource.value()];
-      longest = std::max(longest, amount / channel.bytes_per_second);
-    }
-  return longest;
-}
-
 }  // namespace
 
-StepPath::Price StepPath::price(const Act& act, const Cluster& cluster) {
+StepPath::Price StepPath::price(const Act& act, const std::vector<double>& waits,
+                                 const Cluster& cluster) {
   const DeviceCost& device = cluster.type(act.device).cost;
   if (!act.kernels.empty())
-    return {price_of(act.kernels, device, cluster.description().runtime).time.value(), 0};
+    return {price_of(act.kernels, device, cluster.description().runtime).time.value() +
+                static_cast<double>(act.kernels.size()) * waits[act.pass],
+            0};
   const ActDemand demand = demand_of(act.exchange, cluster);
   return {kNanosecond * static_cast<double>(demand.fixed) +
               copy_price(act.exchange.copied, 1, device).estimate.value(),
-          flow_time(demand, cluster)};
+          flow_time(demand, cluster).value()};
 }
 
 StepPath::StepPath(const TaskGraph& graph, const Simulation& simulation,
@@ -44,6 +33,8 @@ StepPath::StepPath(const TaskGraph& graph, const Simulation& simulation,
   ActDemands works(graph, deployment);
   const IndexedVector<TaskId, TaskId> identical = identical_tasks(graph);
   std::map<std::pair<Rank, TaskId>, Act> acts;
+  std::map<const PassWork*, size_t> passes;
+  std::vector<double> waits;
   Seconds reached = simulation.end - simulation.step;
   for (const CriticalAct& critical : simulation.critical_path) {
     if (critical.end <= reached) continue;
@@ -61,14 +52,22 @@ StepPath::StepPath(const TaskGraph& graph, const Simulation& simulation,
     Act& act = at->second;
     if (is_new) {
       act.device = deployment.device(critical.rank);
-      if (kind == Task::Kind::kCompute)
+      if (kind == Task::Kind::kCompute) {
         act.kernels = works.kernel_work(critical.rank, task);
-      else
+        const PassWork& pass = works.pass_work(critical.rank, task);
+        const auto [known, is_new_pass] = passes.try_emplace(&pass, passes_.size());
+        if (is_new_pass) {
+          passes_.push_back(pass);
+          waits.push_back(host_wait(pass, cluster).value());
+        }
+        act.pass = known->second;
+      } else {
         act.exchange = works.exchange_work(critical.rank, task);
-      act.flow = price(act, cluster).flow;
+      }
+      act.flow = price(act, waits, cluster).flow;
     }
     const double part = length > 0 ? counted / length : 0;
-    const double in_flows = part * (length - price(act, cluster).fixed);
+    const double in_flows = part * (length - price(act, waits, cluster).fixed);
     act.count += part;
     (act.flow > 0 ? act.in_flows : rest_) += in_flows;
   }
@@ -77,8 +76,10 @@ StepPath::StepPath(const TaskGraph& graph, const Simulation& simulation,
 
 Seconds StepPath::on(const Cluster& cluster) const {
   double seconds = rest_ + cluster.description().runtime.constant.value();
+  std::vector<double> waits;
+  for (const PassWork& pass : passes_) waits.push_back(host_wait(pass, cluster).value());
   for (const Act& act : acts_) {
-    const Price now = price(act, cluster);
+    const Price now = price(act, waits, cluster);
     seconds += act.count * now.fixed;
     if (act.flow > 0) seconds += act.in_flows * now.flow / act.flow;
   }

@@ -31,6 +31,7 @@ class StepPath {
   struct Act {
     DeviceId device = 0;
     std::vector<KernelWork> kernels;  // of a task of kernels
+    size_t pass = 0;                  // in passes_
     ExchangeWork exchange;            // of an exchange
     double count = 0;                 // parts of acts count as parts
     double in_flows = 0;              // seconds beyond the fixed times
@@ -40,9 +41,11 @@ class StepPath {
     double fixed = 0, flow = 0;  // seconds of one act
   };
 
-  static Price price(const Act& act, const Cluster& cluster);
+  ///   waits  of the host for a kernel, by pass
+  static Price price(const Act& act, const std::vector<double>& waits, const Cluster& cluster);
 
   std::vector<Act> acts_;
+  std::vector<PassWork> passes_;
   double rest_ = 0;  // seconds that no act explains, or that no profile changes
 };
 

@@ -31,6 +31,7 @@ constexpr std::array kColumns = std::to_array<TableColumn>({
     {"batch", "Sequences of a step, over all devices", "global_batch"},
     {"micro_batch", "Sequences of a micro-batch on a data-parallel rank"},
     {"precision", "As in [train]; default: bf16"},
+    {"gradient_precision", "As in [train]"},
     {"cluster", "The devices, as --cluster has them"},
     {"runtime", "The profile of what ran it"},
     {"step_s", "Measured seconds of a step", "iter_time_s"},
@@ -148,6 +149,8 @@ Document settings_of(Row& row, double batch) {
   settings["train"]["batch"] = static_cast<int64_t>(batch);
   const std::string precision = row.text("precision");
   settings["train"]["precision"] = precision.empty() ? "bf16" : precision;
+  if (const std::string gradients = row.text("gradient_precision"); !gradients.empty())
+    settings["train"]["gradient_precision"] = gradients;
   return settings;
 }
 

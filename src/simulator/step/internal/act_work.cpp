@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tessera {
 namespace {
@@ -28,8 +29,7 @@ KernelPrice price_of(std::span<const KernelWork> kernels, const DeviceCost& devi
     sum = sum + kernel.priced +
           KernelPrice{time_of(kernel, device, runtime), kernel.work.flops, kernel.work.padding};
   const auto count = static_cast<double>(kernels.size());
-  sum.time = std::max(sum.time + Seconds(count * runtime.gap.value()),
-                      Seconds(count * runtime.host.value()));
+  sum.time += Seconds(count * runtime.gap.value());
   return sum;
 }
 
@@ -47,6 +47,41 @@ ActDemand demand_of(const ExchangeWork& exchange, const Cluster& cluster) {
   }
   demand.fixed += start;
   return demand;
+}
+
+Seconds flow_time(const ActDemand& demand, const Cluster& cluster) {
+  std::map<ResourceId, double> amounts;
+  double longest = 0;
+  for (const Flow& flow : demand.flows)
+    for (const ResourceUse& use : flow.uses) {
+      double& amount = amounts[use.resource];
+      amount += static_cast<double>(flow.amount);
+      const Channel& channel = cluster.channels()[use.resource.value()];
+      longest = std::max(longest, amount / channel.bytes_per_second);
+    }
+  return Seconds(longest);
+}
+
+Seconds host_wait(const PassWork& pass, const Cluster& cluster) {
+  const RuntimeProfile& runtime = cluster.description().runtime;
+  const DeviceCost& device = cluster.type(pass.device).cost;
+  double on_device = 0, count = 0, launched = 0;
+  for (const PassWork::Kernels& each : pass.kernels) {
+    const auto tasks = static_cast<double>(each.tasks);
+    on_device += tasks * price_of(each.kernels, device, runtime).time.value();
+    count += tasks * static_cast<double>(each.kernels.size());
+  }
+  launched = count;
+  for (const PassWork::Exchange& each : pass.exchanges) {
+    const ActDemand demand = demand_of(each.exchange, cluster);
+    const auto tasks = static_cast<double>(each.tasks);
+    on_device += tasks * (1e-9 * static_cast<double>(demand.fixed) +
+                          flow_time(demand, cluster).value() +
+                          copy_price(each.exchange.copied, 1, device).estimate.value());
+    launched += tasks;
+  }
+  const double wait = launched * runtime.host.value() - on_device;
+  return Seconds(count > 0 ? std::max(0.0, wait) / count : 0);
 }
 
 }  // namespace tessera

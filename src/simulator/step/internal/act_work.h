@@ -40,8 +40,7 @@ struct KernelWork {
   KernelPrice priced = {};  // of a While or an If, which has a price instead of work
 };
 
-/// The kernels of a task on a device: their sum with the gaps between them, or the time of the host
-/// if that is longer.
+/// The kernels of a task on a device: their sum with the gaps between them.
 KernelPrice price_of(std::span<const KernelWork> kernels, const DeviceCost& device,
                      const RuntimeProfile& runtime);
 
@@ -59,5 +58,26 @@ struct ExchangeWork {
 /// The greatest start of its links, and for each sender a latency; then a flow over the channels of
 /// each path. The copies are not in it.
 ActDemand demand_of(const ExchangeWork& exchange, const Cluster& cluster);
+/// Of the channel that the flows of an act alone use longest.
+Seconds flow_time(const ActDemand& demand, const Cluster& cluster);
+
+/// What a rank does in a forward or backward of one micro-batch, or in the optimizer: the host runs
+/// ahead of the device inside of it.
+struct PassWork {
+  struct Kernels {
+    std::vector<KernelWork> kernels;
+    int64_t tasks = 0;  // that are identical
+  };
+  struct Exchange {
+    ExchangeWork exchange;
+    int64_t tasks = 0;
+  };
+  DeviceId device = 0;
+  std::vector<Kernels> kernels;
+  std::vector<Exchange> exchanges;  // inside of the mesh
+};
+
+/// What the host takes longer for the pass than the device with its exchanges, for each kernel.
+Seconds host_wait(const PassWork& pass, const Cluster& cluster);
 
 }  // namespace tessera

@@ -40,6 +40,8 @@ class Groups {
   std::vector<size_t> first_;
 };
 
+constexpr int64_t kMuchLarger = 8;
+
 /// Of a value that several ops read: autodiff calls it so (ir/autodiff/autodiff.h).
 bool is_sum_of_gradients(const KernelStep& step) {
   return step.op.text().find(".grad.sum") != std::string::npos;
@@ -77,11 +79,40 @@ const std::vector<FusedKernel>& FusedKernels::of(TaskId task) {
 bool FusedKernels::is_made_by_readers(const Task& task, const KernelStep& step) {
   if (step.control || step.outputs.size() != 1 || !is_fusible(class_of_(task, step))) return false;
   const TensorType& out = type_of(step.outputs[0]);
-  constexpr int64_t kMuchLarger = 8;
   int64_t read = 0;
   for (const RegisterIndex input : inputs_of(step)) read += element_count(type_of(input).shape);
   if (kMuchLarger * read <= element_count(out.shape)) return true;
   return is_cast(step) && size_of(type_of(step.inputs[0]).dtype) < size_of(out.dtype);
+}
+
+RegisterIndex FusedKernels::added_to(TaskId id, const KernelStep& step) {
+  if (step.control || step.inputs.size() != 2 || step.outputs.size() != 1 ||
+      class_of_(graph_.tasks[id], step) != OperationClass::kElementwise)
+    return {};
+  for (const size_t i : {0, 1}) {
+    const RegisterIndex product = step.inputs[i], other = step.inputs[1 - i];
+    if (graph_.registers[product].producer != id || !graph_.registers[product].consumers.empty())
+      continue;
+    int64_t small = 0;
+    for (const RegisterIndex source : read_of(other)) small += element_count(type_of(source).shape);
+    if (kMuchLarger * small > element_count(type_of(product).shape)) continue;
+    if (products(id).contains(product)) return product;
+  }
+  return {};
+}
+
+const std::set<RegisterIndex>& FusedKernels::products(TaskId id) {
+  const auto [at, is_new] = products_.try_emplace(id);
+  if (!is_new) return at->second;
+  const Task& task = graph_.tasks[id];
+  std::map<RegisterIndex, int> readers;
+  for (const KernelStep& step : task.steps)
+    for (const RegisterIndex input : step.inputs) ++readers[input];
+  for (const KernelStep& step : task.steps)
+    if (!step.control && step.outputs.size() == 1 && readers[step.outputs[0]] == 1 &&
+        class_of_(task, step) == OperationClass::kMatmul)
+      at->second.insert(step.outputs[0]);
+  return at->second;
 }
 
 bool FusedKernels::is_cast(const KernelStep& step) const {
@@ -141,6 +172,15 @@ std::vector<std::vector<size_t>> FusedKernels::groups_of(TaskId id) {
       continue;
     }
     const Registers inputs = inputs_of(step);
+    if (const RegisterIndex product = added_to(id, step); !product.is_none()) {
+      if (const auto found = made.find(product); found != made.end()) {
+        groups.join(found->second.step, own.step);
+        own.alone = found->second.alone;
+        own.is_fusible = false;  // what follows reads the result from memory
+        for (const RegisterIndex output : step.outputs) made[output] = own;
+        continue;
+      }
+    }
     for (const RegisterIndex input : inputs)
       if (const auto found = made.find(input); found != made.end())
         own.alone = std::max(own.alone, found->second.alone);
@@ -217,7 +257,7 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
     if (group == kNone) continue;
     FusedKernel& kernel = found.kernels[group];
     kernel.steps.push_back(i - 1);
-    kernel.is_alone = !is_fusible(class_of_(task, step));
+    kernel.is_alone |= !is_fusible(class_of_(task, step));
     for (const RegisterIndex output : step.outputs) {
       const Register& reg = graph_.registers[output];
       if (kernel.is_alone || crossing.contains(output) || is_written(reg, output, task))

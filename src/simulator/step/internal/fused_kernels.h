@@ -32,7 +32,7 @@ struct FusedKernel {
 ///
 ///   ensures  no kernel needs what a kernel after it makes: steps with a product between them are
 ///            in two. A cast to a narrower type and a sum of gradients are in the
-///            kernel that makes their last operand, and the update of the optimizer is fused as
+///            kernel that makes their last operand, a bias is added by the product, and the update of the optimizer is fused as
 ///            with Fusion::kAll
 ///   threads  one caller
 class FusedKernels {
@@ -64,6 +64,10 @@ class FusedKernels {
   Registers read_of(RegisterIndex reg);
   Registers inputs_of(const KernelStep& step);
   bool is_cast(const KernelStep& step) const;
+  /// The product to which a step adds a bias; its kernel does so as it writes the result.
+  RegisterIndex added_to(TaskId id, const KernelStep& step);
+  /// The results of products that one step of the task reads.
+  const std::set<RegisterIndex>& products(TaskId task);
   bool is_made_by_readers(const Task& task, const KernelStep& step);
   bool is_written(const Register& reg, RegisterIndex index, const Task& maker);
   std::vector<std::vector<size_t>> groups_of(TaskId id);
@@ -74,6 +78,7 @@ class FusedKernels {
   std::map<TaskId, OfTask> known_;
   std::map<TaskId, std::set<RegisterIndex>> read_alone_;
   std::map<TaskId, Sources> sources_;
+  std::map<TaskId, std::set<RegisterIndex>> products_;
 };
 
 /// The layer of an op: "blocks.0.norm1" of "blocks.0.norm1.centered", of casts of its results, and
