@@ -33,7 +33,7 @@ constexpr std::array kParameters = std::to_array<ProfileParameter>({
     {"host", "us", kMicro, 1e-6, 500e-6, 1,
      [](const RuntimeProfile& p) { return p.host.value(); },
      [](RuntimeProfile& p, double x) { p.host = Seconds(x); }},
-    {"gap", "us", kMicro, 2e-7, 50e-6, 1,
+    {"gap", "us", kMicro, 2e-7, 8e-6, 0.5,
      [](const RuntimeProfile& p) { return p.gap.value(); },
      [](RuntimeProfile& p, double x) { p.gap = Seconds(x); }},
     {"constant", "ms", kMilli, 1e-4, 0.2, 1.5,

@@ -40,7 +40,7 @@ const std::array<RuntimeProfile, 4>& profiles() {
       {.name = "megatron",
        .fusion = Fusion::kAll,
        .attention = AttentionKernel::kScores,
-       .host = Seconds(15e-6),
+       .host = Seconds(60e-6),
        .gap = Seconds(2e-6),
        .constant = Seconds(5e-3),
        .overlaps = false,

@@ -132,7 +132,34 @@ ExchangeWork ActDemands::exchange_work(Rank rank, TaskId id) {
   for (const auto& [sender, amount] : bytes)
     if (deployment_.device(sender) != exchange.to)
       exchange.messages.push_back({deployment_.device(sender), amount});
+  if (fused_ && is_in_bucket(task)) {
+    constexpr double kBucket = 25 << 20;  // of PyTorch's DistributedDataParallel
+    int64_t received = 0;
+    for (const ExchangeWork::Message& message : exchange.messages) received += message.bytes;
+    exchange.start = std::min(1.0, static_cast<double>(received) / kBucket);
+  }
   return exchange;
+}
+
+bool ActDemands::is_in_bucket(const Task& task) const {
+  const auto is_of_variables = [&](RegisterIndex index) {
+    const Register& reg = graph_.registers[index];
+    if (reg.producer.is_none() || reg.storage == Register::Storage::kVariable) return true;
+    for (const KernelStep& step : graph_.tasks[reg.producer].steps)
+      if (std::ranges::find(step.outputs, index) != step.outputs.end())
+        return std::ranges::all_of(step.inputs, [&](RegisterIndex input) {
+          return graph_.registers[input].storage == Register::Storage::kVariable;
+        });
+    return false;
+  };
+  const auto is_for_optimizer = [&](RegisterIndex output) {
+    const auto& consumers = graph_.registers[output].consumers;
+    return !consumers.empty() && std::ranges::all_of(consumers, [&](TaskId consumer) {
+      return graph_.tasks[consumer].role == Role::kOptimizer;
+    });
+  };
+  return std::ranges::all_of(task.inputs, is_of_variables) ||
+         std::ranges::all_of(task.outputs, is_for_optimizer);
 }
 
 ActDemand ActDemands::exchange(Rank rank, TaskId id) {
@@ -164,7 +191,7 @@ KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
     const std::vector<KernelWork> works = kernel_work(rank, id);
     KernelPrice price = price_of(works, deployment_.type(rank).cost, profile_);
     const double wait = host_wait(pass_work(rank, id), *deployment_.cluster).value();
-    price.time += Seconds(static_cast<double>(works.size()) * wait);
+    price.time += Seconds(static_cast<double>(launches(works)) * wait);
     return known_.emplace(key, price).first->second;
   }
   KernelPrice sum;
@@ -248,6 +275,7 @@ std::vector<KernelWork> ActDemands::kernel_work(Rank rank, TaskId id) {
     }
     KernelWork& fused = kernels.emplace_back();
     fused.is_fused = true;
+    fused.launches = kernel.is_of_list ? 0 : 1;
     Bytes alone{0}, moved{0};
     for (const size_t step : kernel.steps) {
       fused.work.flops += steps[step].work.flops;

@@ -88,6 +88,8 @@ class ActDemands {
   ActDemand exchange(Rank rank, TaskId id);
   /// Are the parts of a task equal on all ranks? Found when it is asked for.
   bool is_even(TaskId id);
+  /// Is it of parameters or their gradients alone? Runtimes exchange several of them together.
+  bool is_in_bucket(const Task& task) const;
   int type_index(Rank rank) const;
 
   const TaskGraph& graph_;

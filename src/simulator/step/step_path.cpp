@@ -19,7 +19,7 @@ StepPath::Price StepPath::price(const Act& act, const std::vector<double>& waits
   const DeviceCost& device = cluster.type(act.device).cost;
   if (!act.kernels.empty())
     return {price_of(act.kernels, device, cluster.description().runtime).time.value() +
-                static_cast<double>(act.kernels.size()) * waits[act.pass],
+                static_cast<double>(launches(act.kernels)) * waits[act.pass],
             0};
   const ActDemand demand = demand_of(act.exchange, cluster);
   return {kNanosecond * static_cast<double>(demand.fixed) +

@@ -28,8 +28,7 @@ KernelPrice price_of(std::span<const KernelWork> kernels, const DeviceCost& devi
   for (const KernelWork& kernel : kernels)
     sum = sum + kernel.priced +
           KernelPrice{time_of(kernel, device, runtime), kernel.work.flops, kernel.work.padding};
-  const auto count = static_cast<double>(kernels.size());
-  sum.time += Seconds(count * runtime.gap.value());
+  sum.time += Seconds(static_cast<double>(launches(kernels)) * runtime.gap.value());
   return sum;
 }
 
@@ -45,7 +44,7 @@ ActDemand demand_of(const ExchangeWork& exchange, const Cluster& cluster) {
       flow.uses.push_back({ResourceId(channel)});
     demand.flows.push_back(std::move(flow));
   }
-  demand.fixed += start;
+  demand.fixed = std::llround(exchange.start * static_cast<double>(demand.fixed + start));
   return demand;
 }
 
@@ -62,25 +61,29 @@ Seconds flow_time(const ActDemand& demand, const Cluster& cluster) {
   return Seconds(longest);
 }
 
+int64_t launches(std::span<const KernelWork> kernels) {
+  int64_t count = 0;
+  for (const KernelWork& kernel : kernels) count += kernel.launches;
+  return count;
+}
+
 Seconds host_wait(const PassWork& pass, const Cluster& cluster) {
   const RuntimeProfile& runtime = cluster.description().runtime;
   const DeviceCost& device = cluster.type(pass.device).cost;
-  double on_device = 0, count = 0, launched = 0;
+  double on_device = 0, count = 0;
   for (const PassWork::Kernels& each : pass.kernels) {
     const auto tasks = static_cast<double>(each.tasks);
     on_device += tasks * price_of(each.kernels, device, runtime).time.value();
-    count += tasks * static_cast<double>(each.kernels.size());
+    count += tasks * static_cast<double>(launches(each.kernels));
   }
-  launched = count;
   for (const PassWork::Exchange& each : pass.exchanges) {
     const ActDemand demand = demand_of(each.exchange, cluster);
     const auto tasks = static_cast<double>(each.tasks);
     on_device += tasks * (1e-9 * static_cast<double>(demand.fixed) +
                           flow_time(demand, cluster).value() +
                           copy_price(each.exchange.copied, 1, device).estimate.value());
-    launched += tasks;
   }
-  const double wait = launched * runtime.host.value() - on_device;
+  const double wait = count * runtime.host.value() - on_device;
   return Seconds(count > 0 ? std::max(0.0, wait) / count : 0);
 }
 

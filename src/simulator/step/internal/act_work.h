@@ -34,6 +34,7 @@ inline KernelPrice operator+(KernelPrice a, KernelPrice b) {
 struct KernelWork {
   LocalWork work;         // of fused steps: their flops, and the bytes that the kernel moves
   bool is_fused = false;  // bytes at the rate of memory
+  int launches = 1;       // 0: a part of a kernel that works on a list of tensors
   /// Of attention with AttentionKernel::kScores: the scores of all heads, of which the work is the
   /// products; and how many times as many passes as a forward it has.
   double scores = 0, passes = 0;
@@ -52,6 +53,7 @@ struct ExchangeWork {
   };
   DeviceId to = 0;
   std::vector<Message> messages;  // from other devices
+  double start = 1;  // the part of a start and its hops that is its own, not of a bucket's others
   Bytes copied{0};                // that are put in their places or added, those of this rank too
 };
 
@@ -77,7 +79,9 @@ struct PassWork {
   std::vector<Exchange> exchanges;  // inside of the mesh
 };
 
-/// What the host takes longer for the pass than the device with its exchanges, for each kernel.
+int64_t launches(std::span<const KernelWork> kernels);
+
+/// What the host takes longer for the pass than the device with its exchanges, for each launch.
 Seconds host_wait(const PassWork& pass, const Cluster& cluster);
 
 }  // namespace tessera

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <iterator>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -284,7 +286,33 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
     }
     kernel.reads = std::move(reads);
   }
+  join_lists(task, found.kernels);
   return found;
+}
+
+/// One kernel works on lists of tensors, as the fused optimizers of PyTorch and Apex do: that of
+/// the update, and of the casts of parameters.
+void FusedKernels::join_lists(const Task& task, std::vector<FusedKernel>& kernels) const {
+  const auto is_of_list = [&](const FusedKernel& kernel) {
+    if (kernel.is_alone) return false;
+    return task.role == Role::kOptimizer ||
+           std::ranges::all_of(kernel.reads, [&](RegisterIndex reg) {
+             return graph_.registers[reg].storage == Register::Storage::kVariable;
+           });
+  };
+  std::optional<FusedKernel> all;
+  for (const FusedKernel& kernel : kernels) {
+    if (!is_of_list(kernel)) continue;
+    if (!all) all.emplace();
+    std::ranges::copy(kernel.steps, std::back_inserter(all->steps));
+    std::ranges::copy(kernel.reads, std::back_inserter(all->reads));
+    std::ranges::copy(kernel.writes, std::back_inserter(all->writes));
+  }
+  if (!all) return;
+  all->is_of_list = true;
+  std::erase_if(kernels, is_of_list);
+  std::ranges::sort(all->steps);
+  kernels.insert(kernels.begin(), *std::move(all));
 }
 
 }  // namespace tessera

@@ -26,6 +26,8 @@ struct FusedKernel {
   /// compute it again from what this kernel reads.
   std::vector<RegisterIndex> reads, writes;
   bool is_alone = false;  // a step with a price of its own
+  /// A part of a kernel that works on a list of tensors: it takes no launch of its own.
+  bool is_of_list = false;
 };
 
 /// The kernels of the tasks of a graph, found when they are asked for.
@@ -33,7 +35,7 @@ struct FusedKernel {
 ///   ensures  no kernel needs what a kernel after it makes: steps with a product between them are
 ///            in two. A cast to a narrower type and a sum of gradients are in the
 ///            kernel that makes their last operand, a bias is added by the product, and the update of the optimizer is fused as
-///            with Fusion::kAll
+///            with Fusion::kAll. What works on parameters alone is one kernel of a task
 ///   threads  one caller
 class FusedKernels {
  public:
@@ -69,6 +71,7 @@ class FusedKernels {
   /// The results of products that one step of the task reads.
   const std::set<RegisterIndex>& products(TaskId task);
   bool is_made_by_readers(const Task& task, const KernelStep& step);
+  void join_lists(const Task& task, std::vector<FusedKernel>& kernels) const;
   bool is_written(const Register& reg, RegisterIndex index, const Task& maker);
   std::vector<std::vector<size_t>> groups_of(TaskId id);
 
