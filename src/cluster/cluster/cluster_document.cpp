@@ -21,6 +21,7 @@ Document document_of(const DeviceType& type) {
   table["reserve"] = byte_count(type.reserve);
   table["rates"] = to_document(type.cost);
   if (!type.peaks.empty()) table["peaks"] = to_document(type.peaks);
+  if (type.sustained != 1) table["sustained"] = type.sustained;
   if (!type.source.empty()) table["source"] = type.source;
   return table;
 }

@@ -126,6 +126,7 @@ class ClusterReader {
     ConfigTable peaks(table.raw("peaks"), table.full("peaks"), table.file());
     type.peaks = read_peaks(peaks, type.peaks);
     peaks.finish();
+    type.sustained = table.number("sustained", type.sustained, 0.01, 2);
     type.source = table.text("source", type.source);
     table.finish();
     return type;

@@ -30,6 +30,10 @@ struct DeviceType {
   /// by `cost`, with what large ones reach.
   PeakRates peaks = {};
 
+  /// The part of its rates of products that it keeps in a long run at its power, with the kernels
+  /// of runtimes other than ours.
+  double sustained = 1;
+
   /// The data sheet's peak; where it is not known, the rate of large matmuls.
   double peak(DType dtype) const {
     const auto found = peaks.find(dtype);

@@ -7,12 +7,12 @@ void multiply(std::optional<double>& rate, double part) {
   if (rate) *rate *= part;
 }
 
-void reach(DeviceCost& cost, const Reach& parts) {
+void reach(DeviceCost& cost, double sustained, const Reach& parts) {
   for (const OperationClass operation : {OperationClass::kMatmul, OperationClass::kConvolution,
                                          OperationClass::kAttention}) {
     ClassRates& rates = cost.classes[operation];
     const double part =
-        parts.products * (operation == OperationClass::kAttention ? parts.attention : 1);
+        sustained * parts.products * (operation == OperationClass::kAttention ? parts.attention : 1);
     if (!rates.flops_per_second) rates.flops_per_second = cost.flops_per_second;
     multiply(rates.flops_per_second, part);
     for (auto& [dtype, rate] : rates.flops_per_second_of) rate *= part;
@@ -41,7 +41,8 @@ ClusterDescription on_runtime(ClusterDescription description, RuntimeProfile pro
   for (DeviceType& type : description.types) {
     if (type.kind == HardwareKind::kCpu) continue;
     has_devices = true;
-    reach(type.cost, profile.reach);
+    reach(type.cost, profile.name == RuntimeProfile{}.name ? 1 : type.sustained, profile.reach);
+    type.sustained = 1;
   }
   if (has_devices) {
     for (MachineGroup& machine : description.machines) {

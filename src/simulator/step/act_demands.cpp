@@ -242,6 +242,23 @@ const PassWork& ActDemands::pass_work(Rank rank, TaskId id) {
   return work;
 }
 
+Bytes ActDemands::bytes_of_scores(RegisterIndex index) {
+  if (profile_.attention != AttentionKernel::kScores) return Bytes(0);
+  const Register& reg = graph_.registers[index];
+  if (reg.producer.is_none()) return Bytes(0);
+  const Task& task = graph_.tasks[reg.producer];
+  constexpr int64_t kBytesOfScore = 5;
+  for (const KernelStep& step : task.steps) {
+    if (step.outputs.size() != 2 || step.outputs[1] != index ||
+        class_of(task, step) != OperationClass::kAttention)
+      continue;
+    const Rank rank = graph_.meshes[task.mesh]->ranks().front();
+    const KernelWork work = work_of_scores(step, work_of_step(graph_, step, rank), rank);
+    return Bytes(kBytesOfScore * static_cast<int64_t>(work.scores));
+  }
+  return Bytes(0);
+}
+
 OperationClass ActDemands::class_of(const Task& task, const KernelStep& step) {
   if (step.control || step.outputs.empty()) return OperationClass::kGather;  // alone
   const std::string& kernel = step.call->kernel;

@@ -56,6 +56,14 @@ class ActDemands {
   /// By step of the task; together they are its kernels().
   std::vector<StepPrice> steps(Rank rank, TaskId task);
 
+  bool fuses() const { return fused_ != nullptr; }
+  /// Of a runtime that fuses.
+  const std::vector<FusedKernel>& kernels_of(TaskId task) { return fused_->of(task); }
+  /// Of a runtime that fuses: what is read of a register in memory, itself or its sources.
+  std::vector<RegisterIndex> kernels_read(RegisterIndex reg) { return fused_->read_of(reg); }
+  /// What attention keeps beside a result, its sums of exponentials, where the scores are in
+  /// memory; 0 of other registers.
+  Bytes bytes_of_scores(RegisterIndex reg);
   /// The kernels of a task in a runtime that fuses.
   std::vector<KernelWork> kernel_work(Rank rank, TaskId task);
   ///   requires  an exchange

@@ -1,6 +1,7 @@
 #include "simulator/step/step_prediction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -8,6 +9,7 @@
 #include "simulator/step/act_demands.h"
 #include "simulator/step/internal/exchange_names.h"
 #include "simulator/step/internal/rank_variables.h"
+#include "simulator/step/internal/runtime_memory.h"
 #include "task_graph/tasks/arena_blocks.h"
 #include "task_graph/tasks/identical_tasks.h"
 
@@ -220,7 +222,8 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
                                     .uses_rank_symmetry = options.uses_rank_symmetry,
                                     .has_timeline = options.has_timeline,
                                     .has_path_and_memory =
-                                        options.explains || options.finds_path});
+                                        options.explains || options.finds_path ||
+                                        acts.fuses()});
   StepPrediction prediction;
   const Seconds constant = deployment.cluster->description().runtime.constant;
   prediction.step = simulation.step + constant;
@@ -249,6 +252,17 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
     prediction.peak_flops_per_second += type.peak(options.products);
   }
   prediction.memory = memory_needs(*graph, deployment, options);
+  if (acts.fuses()) {
+    const double held = 1 + deployment.cluster->description().runtime.margin;
+    const std::map<Rank, Bytes> peaks = live_peaks(*graph, simulation, acts);
+    for (size_t i = 0; i < prediction.memory.size(); ++i) {
+      RankMemoryNeed& need = prediction.memory[i];
+      const Bytes peak = peaks.at(prediction.ranks[i].representative);
+      need.arena = Bytes(std::llround(held * static_cast<double>(peak.value())));
+      need.batch = std::min(need.batch, need.arena);
+      need.others = Bytes(0);
+    }
+  }
   if (options.explains) {
     prediction.critical = critical_parts(*graph, simulation, acts);
     if (constant > Seconds(0))

@@ -83,7 +83,9 @@ bool FusedKernels::is_made_by_readers(const Task& task, const KernelStep& step) 
   const TensorType& out = type_of(step.outputs[0]);
   int64_t read = 0;
   for (const RegisterIndex input : inputs_of(step)) read += element_count(type_of(input).shape);
-  if (kMuchLarger * read <= element_count(out.shape)) return true;
+  // A random mask is kept; what else is much larger than its inputs is not.
+  const bool is_mask = out.dtype == DType::kBool && read <= 1;
+  if (kMuchLarger * read <= element_count(out.shape)) return !is_mask;
   return is_cast(step) && size_of(type_of(step.inputs[0]).dtype) < size_of(out.dtype);
 }
 

@@ -47,9 +47,11 @@ class FusedKernels {
 
   ///   requires  a compute task
   const std::vector<FusedKernel>& of(TaskId task);
+  using Registers = std::vector<RegisterIndex>;
+  /// What is read of a register in memory: itself, or what its readers make it of.
+  Registers read_of(RegisterIndex reg);
 
  private:
-  using Registers = std::vector<RegisterIndex>;
   struct OfTask {
     std::vector<FusedKernel> kernels;
     std::map<RegisterIndex, size_t> unwritten;  // the kernel that makes it
@@ -62,8 +64,6 @@ class FusedKernels {
   const std::set<RegisterIndex>& read_alone(TaskId task);
   const Sources& sources(TaskId task);
   const TensorType& type_of(RegisterIndex reg) const { return graph_.registers[reg].type; }
-  /// What is read of a register in memory: itself, or its sources.
-  Registers read_of(RegisterIndex reg);
   Registers inputs_of(const KernelStep& step);
   bool is_cast(const KernelStep& step) const;
   /// The product to which a step adds a bias; its kernel does so as it writes the result.

@@ -290,14 +290,21 @@ Bytes sum(const BytesByKind& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), Bytes(0));
 }
 
+std::vector<LiveRange> ranges_by_kernels(const TaskGraph& graph, const Simulation& simulation,
+                                         ActDemands& acts) {
+  KernelShares shares(graph, acts);
+  std::vector<LiveRange> ranges;
+  for (const LiveRange& range : simulation.live) ranges.push_back(shares.narrowed(range));
+  return ranges;
+}
+
 std::vector<MemoryOverTime> memory_over_time(const TaskGraph& graph, const Simulation& simulation,
                                              ActDemands& acts) {
   const IndexedVector<RegisterIndex, MemoryKind> kinds = kinds_of(graph);
-  KernelShares shares(graph, acts);
   std::map<Rank, std::vector<LiveRange>> by_rank;
   for (const RankTimes& times : simulation.ranks) by_rank[times.representative];
-  for (const LiveRange& range : simulation.live)
-    by_rank.at(range.rank).push_back(shares.narrowed(range));
+  for (const LiveRange& range : ranges_by_kernels(graph, simulation, acts))
+    by_rank.at(range.rank).push_back(range);
   std::vector<MemoryOverTime> list;
   for (auto& [rank, ranges] : by_rank)
     list.push_back(

@@ -69,4 +69,8 @@ struct MemoryOverTime {
 std::vector<MemoryOverTime> memory_over_time(const TaskGraph& graph, const Simulation& simulation,
                                              ActDemands& acts);
 
+/// The live ranges of a simulation, inside of acts by their kernels, as memory_over_time has them.
+std::vector<LiveRange> ranges_by_kernels(const TaskGraph& graph, const Simulation& simulation,
+                                         ActDemands& acts);
+
 }  // namespace tessera
