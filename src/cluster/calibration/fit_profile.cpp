@@ -95,8 +95,8 @@ ProfileFit fit_profile(const RuntimeProfile& profile, const PredictSteps& predic
     result.parameters.push_back({&parameter, value, value});
   }
   std::vector<size_t> fitted = by_influence(result.parameters, profile, predict);
-  const auto most = static_cast<size_t>(
-      static_cast<double>(measured.size()) / std::max(options.runs_per_parameter, 1e-9));
+  const auto most = static_cast<size_t>(static_cast<double>(measured.size()) /
+                                        std::max(options.runs_per_parameter, 1e-9));
   if (fitted.size() > most) fitted.resize(most);
   if (fitted.empty()) return result;
   FactorFit fit{.measurement = options.measurement, .iterations = 8, .outlier = 2};
@@ -104,8 +104,7 @@ ProfileFit fit_profile(const RuntimeProfile& profile, const PredictSteps& predic
   for (const size_t j : fitted) {
     const ProfileParameter& parameter = kParameters[j];
     const double center = parameter.get(options.prior);
-    const double value =
-        std::clamp(parameter.get(profile), parameter.smallest, parameter.largest);
+    const double value = std::clamp(parameter.get(profile), parameter.smallest, parameter.largest);
     centers.push_back(center > 0 ? center : value);
     fit.priors.push_back({parameter.deviation, parameter.smallest / centers.back(),
                           parameter.largest / centers.back()});

@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 /// Steps of runs with so much arithmetic, kernels and bytes over the network.
-struct Run {
+struct RunOfStep {
   double tflop = 0, kernels = 0, gigabytes = 0;
 
   double step(const RuntimeProfile& profile) const {
@@ -19,17 +19,17 @@ struct Run {
   }
 };
 
-std::vector<Run> runs() {
-  std::vector<Run> list;
+std::vector<RunOfStep> runs() {
+  std::vector<RunOfStep> list;
   for (const double size : {0.2, 1.0, 5.0, 20.0, 80.0})
     for (const double bytes : {0.0, 0.5, 4.0}) list.push_back({size, 1500, bytes});
   return list;
 }
 
-PredictSteps predict_all(const std::vector<Run>& list) {
+PredictSteps predict_all(const std::vector<RunOfStep>& list) {
   return [list](const RuntimeProfile& profile) {
     std::vector<double> steps;
-    for (const Run& run : list) steps.push_back(run.step(profile));
+    for (const RunOfStep& run : list) steps.push_back(run.step(profile));
     return steps;
   };
 }
@@ -44,9 +44,8 @@ RuntimeProfile start() {
 }
 
 const FittedParameter& parameter(const ProfileFit& fit, std::string_view name) {
-  return *std::ranges::find_if(fit.parameters, [&](const FittedParameter& each) {
-    return each.parameter->name == name;
-  });
+  return *std::ranges::find_if(
+      fit.parameters, [&](const FittedParameter& each) { return each.parameter->name == name; });
 }
 
 TEST(FitProfile, FindsPlantedNumbersAgain) {
@@ -56,10 +55,10 @@ TEST(FitProfile, FindsPlantedNumbersAgain) {
   planted.reach.products = 0.8;
   planted.reach.network.bandwidth = 0.4;
   const PredictSteps predict = predict_all(runs());
-  const ProfileFit fit = fit_profile(start(), predict, predict(planted),
-                                     {.measurement = 0.01, .prior = start()});
-  EXPECT_NEAR(fit.profile.host / planted.host, 1, 0.05);
-  EXPECT_NEAR(fit.profile.constant / planted.constant, 1, 0.05);
+  const ProfileFit fit =
+      fit_profile(start(), predict, predict(planted), {.measurement = 0.01, .prior = start()});
+  EXPECT_NEAR(fit.profile.host.value() / planted.host.value(), 1, 0.05);
+  EXPECT_NEAR(fit.profile.constant.value() / planted.constant.value(), 1, 0.05);
   EXPECT_NEAR(fit.profile.reach.products / planted.reach.products, 1, 0.05);
   EXPECT_NEAR(fit.profile.reach.network.bandwidth / planted.reach.network.bandwidth, 1, 0.05);
 }
@@ -68,8 +67,7 @@ TEST(FitProfile, WhatNoRunTellsIsLeftAndNamed) {
   const PredictSteps predict = predict_all(runs());
   RuntimeProfile planted = start();
   planted.reach.products = 0.7;
-  const ProfileFit fit =
-      fit_profile(start(), predict, predict(planted), {.prior = start()});
+  const ProfileFit fit = fit_profile(start(), predict, predict(planted), {.prior = start()});
   const FittedParameter& attention = parameter(fit, "reach.attention");
   EXPECT_FALSE(attention.is_fitted);
   EXPECT_EQ(attention.influence, 0);
@@ -78,7 +76,7 @@ TEST(FitProfile, WhatNoRunTellsIsLeftAndNamed) {
 }
 
 TEST(FitProfile, OfThreeRunsOneNumberIsFitted) {
-  const std::vector<Run> few{{80, 1500, 0}, {20, 1500, 0.5}, {5, 1500, 4}};
+  const std::vector<RunOfStep> few{{80, 1500, 0}, {20, 1500, 0.5}, {5, 1500, 4}};
   const PredictSteps predict = predict_all(few);
   const ProfileFit fit = fit_profile(start(), predict, predict(start()), {.prior = start()});
   EXPECT_EQ(std::ranges::count_if(fit.parameters, &FittedParameter::is_fitted), 1);

@@ -8,11 +8,11 @@ void multiply(std::optional<double>& rate, double part) {
 }
 
 void reach(DeviceCost& cost, double sustained, const Reach& parts) {
-  for (const OperationClass operation : {OperationClass::kMatmul, OperationClass::kConvolution,
-                                         OperationClass::kAttention}) {
+  for (const OperationClass operation :
+       {OperationClass::kMatmul, OperationClass::kConvolution, OperationClass::kAttention}) {
     ClassRates& rates = cost.classes[operation];
-    const double part =
-        sustained * parts.products * (operation == OperationClass::kAttention ? parts.attention : 1);
+    const double part = sustained * parts.products *
+                        (operation == OperationClass::kAttention ? parts.attention : 1);
     if (!rates.flops_per_second) rates.flops_per_second = cost.flops_per_second;
     multiply(rates.flops_per_second, part);
     for (auto& [dtype, rate] : rates.flops_per_second_of) rate *= part;
@@ -37,11 +37,15 @@ void reach(LinkCost& link, const LinkReach& parts) {
 }  // namespace
 
 ClusterDescription on_runtime(ClusterDescription description, RuntimeProfile profile) {
+  if (profile == RuntimeProfile{}) {
+    description.runtime = std::move(profile);
+    return description;
+  }
   bool has_devices = false;
   for (DeviceType& type : description.types) {
     if (type.kind == HardwareKind::kCpu) continue;
     has_devices = true;
-    reach(type.cost, profile.name == RuntimeProfile{}.name ? 1 : type.sustained, profile.reach);
+    reach(type.cost, type.sustained, profile.reach);
     type.sustained = 1;
   }
   if (has_devices) {

@@ -77,8 +77,7 @@ Document to_document(const RuntimeProfile& profile) {
   table["gap"] = time_text(profile.gap);
   table["constant"] = time_text(profile.constant);
   table["overlaps"] = profile.overlaps;
-  table["libraries"] =
-      quantity_text(static_cast<double>(profile.libraries.value()), byte_units());
+  table["libraries"] = quantity_text(static_cast<double>(profile.libraries.value()), byte_units());
   table["margin"] = profile.margin;
   if (profile.high > 0) {
     table["low"] = profile.low;

@@ -52,12 +52,12 @@ TEST(ProfileFiles, WhatIsNeitherANameNorAFileIsRefused) {
 }
 
 TEST(ProfileFiles, ALineOfAClusterFileNamesTheRuntimeAndChangesIt) {
-  const ClusterDescription cluster = parse_cluster_description(
-      parse_toml("[device.a100-80g]\npreset = \"a100-80g\"\n"
-                 "[[machine]]\nnames = \"n0\"\ndevice = \"a100-80g\"\n"
-                 "[runtime]\nprofile = \"megatron\"\nhost = \"7 us\"\n",
-                 "c.toml"),
-      "c.toml");
+  const ClusterDescription cluster =
+      parse_cluster_description(parse_toml("[device.a100-80g]\npreset = \"a100-80g\"\n"
+                                           "[[machine]]\nnames = \"n0\"\ndevice = \"a100-80g\"\n"
+                                           "[runtime]\nprofile = \"megatron\"\nhost = \"7 us\"\n",
+                                           "c.toml"),
+                                "c.toml");
   EXPECT_EQ(cluster.runtime.name, "megatron");
   EXPECT_EQ(cluster.runtime.host, Seconds(7e-6));
   EXPECT_EQ(parse_cluster_description(to_document(cluster), "again.toml"), cluster);
@@ -65,7 +65,7 @@ TEST(ProfileFiles, ALineOfAClusterFileNamesTheRuntimeAndChangesIt) {
 
 // 312 Tflop/s, of which presets assume 80%.
 TEST(OnRuntime, DevicesAndLinksHaveWhatTheProfileReaches) {
-  const ClusterDescription before = cluster_of("2x8xa100-80g;ib=8x200Gb").description();
+  const ClusterDescription before = tessera::cluster_of("2x8xa100-80g;ib=8x200Gb").description();
   RuntimeProfile profile;
   profile.name = "megatron";
   profile.reach = {.products = 0.5,
@@ -92,7 +92,7 @@ TEST(OnRuntime, DevicesAndLinksHaveWhatTheProfileReaches) {
 }
 
 TEST(OnRuntime, CoresAreUsedByOurOwnRuntime) {
-  const ClusterDescription before = cluster_of("8xcpu").description();
+  const ClusterDescription before = tessera::cluster_of("8xcpu").description();
   ClusterDescription after = on_runtime(before, profile_called("megatron"));
   after.runtime = before.runtime;
   EXPECT_EQ(after, before);
@@ -103,9 +103,8 @@ TEST(OnRuntime, SmallProductsReachAPartOfTheRate) {
   DeviceCost device;
   device.launch = Seconds(0);
   device.classes[OperationClass::kMatmul] = {.flops_per_second = 1e12, .half_extent = 100};
-  const LocalWork work{.operation = OperationClass::kMatmul,
-                       .flops = Flops(1e9),
-                       .smallest_extent = 100};
+  const LocalWork work{
+      .operation = OperationClass::kMatmul, .flops = Flops(1e9), .smallest_extent = 100};
   EXPECT_NEAR(compute_price(work, device).estimate.value(), 2e-3, 1e-9);
   EXPECT_NEAR(compute_price(work, device).floor.value(), 1e-3, 1e-9);
 }

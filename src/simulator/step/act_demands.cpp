@@ -228,8 +228,7 @@ const PassWork& ActDemands::pass_work(Rank rank, TaskId id) {
   const bool all_even = std::ranges::all_of(tasks, [&](const auto& each) {
     return graph_.tasks[each.first].kind != Task::Kind::kExchange && is_even(each.first);
   });
-  const auto [at, is_new] =
-      pass_works_.try_emplace({pass, all_even ? ~type_index(rank) : rank});
+  const auto [at, is_new] = pass_works_.try_emplace({pass, all_even ? ~type_index(rank) : rank});
   PassWork& work = at->second;
   if (!is_new) return work;
   work.device = deployment_.device(rank);

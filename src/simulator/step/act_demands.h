@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/units.h"
+#include "cluster/cluster/runtime_profile.h"
 #include "kernels/work.h"
 #include "sharding/reshard/transfer_cache.h"
 #include "simulator/clock/demands.h"
 #include "simulator/step/deployment.h"
 #include "simulator/step/internal/act_work.h"
 #include "simulator/step/internal/fused_kernels.h"
-#include "cluster/cluster/runtime_profile.h"
 #include "task_graph/tasks/identical_tasks.h"
 #include "task_graph/tasks/task_graph.h"
 

@@ -216,14 +216,13 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
                         .demand = [&](Rank rank, TaskId task) { return acts.demand(rank, task); },
                         .identical = identical_tasks(*graph),
                         .jitter = {}};
-  Simulation simulation = simulate(graph, demands,
-                                   {.steps = options.steps,
-                                    .prefetch_exchanges = options.prefetch_exchanges,
-                                    .uses_rank_symmetry = options.uses_rank_symmetry,
-                                    .has_timeline = options.has_timeline,
-                                    .has_path_and_memory =
-                                        options.explains || options.finds_path ||
-                                        acts.fuses()});
+  Simulation simulation =
+      simulate(graph, demands,
+               {.steps = options.steps,
+                .prefetch_exchanges = options.prefetch_exchanges,
+                .uses_rank_symmetry = options.uses_rank_symmetry,
+                .has_timeline = options.has_timeline,
+                .has_path_and_memory = options.explains || options.finds_path || acts.fuses()});
   StepPrediction prediction;
   const Seconds constant = deployment.cluster->description().runtime.constant;
   prediction.step = simulation.step + constant;

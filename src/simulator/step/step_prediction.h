@@ -11,7 +11,7 @@
 #include "simulator/step/deployment.h"
 #include "simulator/step/internal/critical_parts.h"
 #include "simulator/step/internal/memory_over_time.h"
-#include "simulator/step/step_path.h"
+#include "simulator/step/internal/step_path.h"
 #include "task_graph/tasks/task_graph.h"
 
 namespace tessera {

@@ -40,7 +40,7 @@ CalibratedProfile calibrate_profile(std::vector<ReplayedRun>& fitted, const Runt
     all.push_back(i);
     result.runs.push_back({fitted[i].row().name, fitted[i].row().measured});
   }
-  const auto simulate_all = [&](Seconds ProfileRun::*step) {
+  const auto simulate_all = [&](Seconds ProfileRun::* step) {
     on_all_cores(std::ssize(fitted), [&](int64_t i) {
       result.runs[i].*step = fitted[i].predict(result.profile, false).step;
     });

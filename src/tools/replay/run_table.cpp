@@ -166,8 +166,7 @@ TableRun run_of(Row row, const std::string& place) {
   const std::optional<double> seconds = row.number("step_s"), milliseconds = row.number("step_ms");
   const std::optional<double> tokens = row.number("tokens_per_s_gpu");
   const std::optional<double> gib = row.number("memory_gib"), gb = row.number("memory_gb");
-  if (gib || gb)
-    run.memory = Bytes(static_cast<int64_t>(gib ? *gib * 0x1p30 : *gb * 1e9));
+  if (gib || gb) run.memory = Bytes(static_cast<int64_t>(gib ? *gib * 0x1p30 : *gb * 1e9));
   const double batch = row.number("batch").value_or(0);
   const std::optional<double> micro_batch = row.number("micro_batch");
   if (run.skipped.empty() && (batch < 1 || run.cluster.empty()))

@@ -87,6 +87,9 @@ std::array<int64_t, 2> shorter_counts(const Plan& plan) {
     // Weight gradients wait for the end until the pipeline has used the time for them.
     case PipelineKind::kZeroBubbleH1:
       return {filled + (filled + 1) / 2, filled + (filled + 1) / 2 + further};
+    // So many forwards are ahead of the first backward that with twice as many micro-batches as
+    // stages the pipeline is not in its steady state yet.
+    case PipelineKind::kZeroBubbleH2: return {3 * filled, 3 * filled + 2 * further};
     default: return {2 * filled, 2 * filled + further};
   }
 }

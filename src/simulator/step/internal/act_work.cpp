@@ -11,9 +11,9 @@ namespace {
 Seconds time_of(const KernelWork& kernel, const DeviceCost& device, const RuntimeProfile& runtime) {
   const auto bytes = static_cast<double>(kernel.work.bytes().value());
   if (kernel.is_fused) return Seconds(bytes / device.memory_rate(OperationClass::kElementwise));
-  const Seconds work = std::max(
-      Seconds(0), compute_price(kernel.work, device).estimate -
-                      Seconds(device.launch_factor * device.launch.value()));
+  const Seconds work =
+      std::max(Seconds(0), compute_price(kernel.work, device).estimate -
+                               Seconds(device.launch_factor * device.launch.value()));
   if (kernel.scores == 0) return work;
   const double moved = kernel.passes * runtime.score_passes * kernel.scores *
                        static_cast<double>(size_of(DType::kF16));
@@ -79,9 +79,9 @@ Seconds host_wait(const PassWork& pass, const Cluster& cluster) {
   for (const PassWork::Exchange& each : pass.exchanges) {
     const ActDemand demand = demand_of(each.exchange, cluster);
     const auto tasks = static_cast<double>(each.tasks);
-    on_device += tasks * (1e-9 * static_cast<double>(demand.fixed) +
-                          flow_time(demand, cluster).value() +
-                          copy_price(each.exchange.copied, 1, device).estimate.value());
+    on_device +=
+        tasks * (1e-9 * static_cast<double>(demand.fixed) + flow_time(demand, cluster).value() +
+                 copy_price(each.exchange.copied, 1, device).estimate.value());
   }
   const double wait = count * runtime.host.value() - on_device;
   return Seconds(count > 0 ? std::max(0.0, wait) / count : 0);

@@ -32,7 +32,7 @@ inline KernelPrice operator+(KernelPrice a, KernelPrice b) {
 
 /// One kernel of a runtime that fuses.
 struct KernelWork {
-  LocalWork work;         // of fused steps: their flops, and the bytes that the kernel moves
+  LocalWork work = {};    // of fused steps: their flops, and the bytes that the kernel moves
   bool is_fused = false;  // bytes at the rate of memory
   int launches = 1;       // 0: a part of a kernel that works on a list of tensors
   /// Of attention with AttentionKernel::kScores: the scores of all heads, of which the work is the
@@ -52,9 +52,9 @@ struct ExchangeWork {
     int64_t bytes = 0;
   };
   DeviceId to = 0;
-  std::vector<Message> messages;  // from other devices
+  std::vector<Message> messages = {};  // from other devices
   double start = 1;  // the part of a start and its hops that is its own, not of a bucket's others
-  Bytes copied{0};                // that are put in their places or added, those of this rank too
+  Bytes copied{0};   // that are put in their places or added, those of this rank too
 };
 
 /// The greatest start of its links, and for each sender a latency; then a flow over the channels of

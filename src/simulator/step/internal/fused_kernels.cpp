@@ -1,9 +1,9 @@
 #include "simulator/step/internal/fused_kernels.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -59,8 +59,7 @@ std::string layer_of(const std::string& op) {
   std::string own = op.substr(0, op.find(".grad"));
   for (bool is_shorter = true; is_shorter;) {
     is_shorter = false;
-    for (const std::string_view ending :
-         {".recompute", ".backward", ".f32", ".f16", ".bf16"})
+    for (const std::string_view ending : {".recompute", ".backward", ".f32", ".f16", ".bf16"})
       if (own.ends_with(ending)) {
         own.resize(own.size() - ending.size());
         is_shorter = true;
@@ -169,8 +168,7 @@ std::vector<std::vector<size_t>> FusedKernels::groups_of(TaskId id) {
   Groups groups(task.steps.size());
   size_t i = 0;
   for (const KernelStep& step : task.steps) {
-    Made own{i++, 0, is_fusible(class_of_(task, step)),
-             has_layers ? layer_of(step.op.text()) : ""};
+    Made own{i++, 0, is_fusible(class_of_(task, step)), has_layers ? layer_of(step.op.text()) : ""};
     if (!step.outputs.empty() && by_readers.contains(step.outputs[0])) {
       left_out.insert(own.step);
       continue;
@@ -190,9 +188,9 @@ std::vector<std::vector<size_t>> FusedKernels::groups_of(TaskId id) {
         own.alone = std::max(own.alone, found->second.alone);
     const Made* last = nullptr;  // of the steps that it may be joined to
     for (const RegisterIndex input : inputs)
-      if (const auto found = made.find(input);
-          own.is_fusible && found != made.end() && found->second.is_fusible &&
-          found->second.alone == own.alone) {
+      if (const auto found = made.find(input); own.is_fusible && found != made.end() &&
+                                               found->second.is_fusible &&
+                                               found->second.alone == own.alone) {
         if (!last || last->step < found->second.step) last = &found->second;
         if (found->second.layer == own.layer) groups.join(found->second.step, own.step);
       }
@@ -204,9 +202,8 @@ std::vector<std::vector<size_t>> FusedKernels::groups_of(TaskId id) {
     for (const RegisterIndex output : step.outputs) made[output] = own;
   }
   std::vector<std::vector<size_t>> all = groups.all();
-  std::erase_if(all, [&](const std::vector<size_t>& steps) {
-    return left_out.contains(steps.front());
-  });
+  std::erase_if(all,
+                [&](const std::vector<size_t>& steps) { return left_out.contains(steps.front()); });
   return all;
 }
 
@@ -242,7 +239,7 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
     for (const size_t step : groups[g]) group_of[step] = g;
   // What steps of other kernels of the task read.
   std::map<RegisterIndex, size_t> maker;
-  std::set<RegisterIndex> crossing;
+  std::set<RegisterIndex> crossing, inside;
   found.kernels.resize(groups.size());
   size_t i = 0;
   for (const KernelStep& step : task.steps) {
@@ -252,6 +249,8 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
       if (const auto made = maker.find(input); made == maker.end() || made->second != group) {
         add(input, found.kernels[group].reads);
         crossing.insert(input);
+      } else {
+        inside.insert(input);
       }
     for (const RegisterIndex output : step.outputs) maker[output] = group;
   }
@@ -264,7 +263,8 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
     kernel.is_alone |= !is_fusible(class_of_(task, step));
     for (const RegisterIndex output : step.outputs) {
       const Register& reg = graph_.registers[output];
-      if (kernel.is_alone || crossing.contains(output) || is_written(reg, output, task))
+      if ((kernel.is_alone && !inside.contains(output)) || crossing.contains(output) ||
+          is_written(reg, output, task))
         add(output, kernel.writes);
       else if (!reg.consumers.empty())
         found.unwritten[output] = group;

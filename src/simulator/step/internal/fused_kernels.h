@@ -34,8 +34,9 @@ struct FusedKernel {
 ///
 ///   ensures  no kernel needs what a kernel after it makes: steps with a product between them are
 ///            in two. A cast to a narrower type and a sum of gradients are in the
-///            kernel that makes their last operand, a bias is added by the product, and the update of the optimizer is fused as
-///            with Fusion::kAll. What works on parameters alone is one kernel of a task
+///            kernel that makes their last operand, a bias is added by the product, and the update
+///            of the optimizer is fused as with Fusion::kAll. What works on parameters alone is one
+///            kernel of a task
 ///   threads  one caller
 class FusedKernels {
  public:

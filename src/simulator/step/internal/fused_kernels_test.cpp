@@ -104,7 +104,57 @@ TEST(FusedKernels, WhatElementwiseStepsOfTheBackwardReadIsNotWritten) {
   EXPECT_TRUE(reads_product);
 }
 
+constexpr const char* kBias =
+    "input x: f32[64,64]\n"
+    "variable w: f32[64,64] = normal(0.0, 0.02)\n"
+    "variable c: f32[64] = normal(0.0, 0.02)\n"
+    "up.dot = dot_general(x, w) {spec=\"bi,io->bo\"}: f32[64,64]\n"
+    "up.rows = broadcast(c) {dims=[1], shape=[64, 64]}: f32[64,64]\n"
+    "up.biased = add(up.dot, up.rows): f32[64,64]\n"
+    "act.y = tanh(up.biased): f32[64,64]\n"
+    "output y = act.y\n";
+
+// The broadcast is made by its reader, and the product adds it.
+TEST(FusedKernels, AProductAddsItsBias) {
+  for (const Fusion fusion : {Fusion::kLayers, Fusion::kAll})
+    EXPECT_THAT(
+        kernels_of(compiled_graph(parse_graph(kBias)), fusion, Role::kForward),
+        ElementsAre("up.dot up.biased from x w c to up.biased", "act.y from up.biased to act.y"));
+}
+
+// The wider cast is made by its reader; the narrower one by the kernel before it.
+TEST(FusedKernels, CastsTakeNoKernelOfTheirOwn) {
+  const Graph graph = parse_graph(
+      "input x: f16[64,64]\n"
+      "one.wide = cast(x) {dtype=\"f32\"}: f32[64,64]\n"
+      "two.e = exp(one.wide): f32[64,64]\n"
+      "three.narrow = cast(two.e) {dtype=\"f16\"}: f16[64,64]\n"
+      "output y = three.narrow\n");
+  EXPECT_THAT(kernels_of(compiled_graph(graph), Fusion::kLayers, Role::kForward),
+              ElementsAre("two.e three.narrow from x to three.narrow"));
+}
+
+TEST(FusedKernels, AnUpdateIsAPartOfAKernelOverAList) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {8, 64}});
+  const ValueId w = b.variable("w", {DType::kF32, {64, 32}}, Initializer::normal(0, 0.1));
+  const ValueId loss = b.reduce_sum(b.dot(x, w, "mk,kn->mn", "h"), {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  add_training(b, loss, {.kind = OptimizerKind::kAdamW});
+  const TaskGraph tasks = compiled_graph(graph);
+  FusedKernels fused(tasks, Fusion::kLayers, class_by_name);
+  for (const TaskId id : tasks.tasks.indices()) {
+    const Task& task = tasks.tasks[id];
+    if (task.kind != Task::Kind::kCompute || task.role != Role::kOptimizer) continue;
+    ASSERT_EQ(fused.of(id).size(), 1u);
+    EXPECT_TRUE(fused.of(id).front().is_of_list);
+  }
+}
+
 TEST(FusedKernels, TheLayerOfAnOpIsItsScope) {
+  EXPECT_EQ(layer_of("blocks.0.norm1.centered.recompute"), "blocks.0.norm1");
+  EXPECT_EQ(layer_of("blocks.0.residual1.f32.backward"), "blocks.0");
   EXPECT_EQ(layer_of("blocks.0.norm1.centered"), "blocks.0.norm1");
   EXPECT_EQ(layer_of("blocks.0.norm1.centered.grad.sum"), "blocks.0.norm1");
   EXPECT_EQ(layer_of("loss"), "loss");

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/text/count_text.h"
-#include "cluster/calibration/calibrate.h"
 #include "base/text/text.h"
+#include "cluster/calibration/calibrate.h"
 #include "cluster/cluster/cluster_file.h"
 #include "cluster/cluster/profile_file.h"
 #include "cluster/cluster/sources.h"
@@ -19,6 +19,7 @@
 #include "tools/cli/internal/run/predicted_run.h"
 #include "tools/replay/calibrate_profile.h"
 #include "tools/replay/replay_statistics.h"
+#include "tools/replay/run_table.h"
 
 namespace tessera {
 namespace {
@@ -183,8 +184,7 @@ ExitCode CalibrateCommand::calibrate_runtime() {
     parts.push_back(run.measured.value() / run.left_out.value());
   }
   for (ReplayedRun& run : others)
-    checked_errors.push_back(
-        part(run.predict(result.profile, false).step, run.row().measured));
+    checked_errors.push_back(part(run.predict(result.profile, false).step, run.row().measured));
   RuntimeProfile& profile = result.profile;
   profile.low = quantile(parts, 0.1);
   profile.high = quantile(parts, 0.9);
@@ -225,9 +225,9 @@ void CalibrateCommand::describe(OptionParser& parser) {
                "How far the constants are off, as a standard deviation; default: 30, which is for "
                "measured ones; 200 for those of 'detect'"},
               deviation, 1);
-  parser.text({"--runtime", "NAME|FILE",
-               "Of tables: the profile that is corrected; default: megatron"},
-              runtime);
+  parser.text(
+      {"--runtime", "NAME|FILE", "Of tables: the profile that is corrected; default: megatron"},
+      runtime);
   add_options(parser, output);
 }
 

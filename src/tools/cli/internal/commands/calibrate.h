@@ -19,7 +19,7 @@ struct CalibrateCommand : Command {
   std::string out;
   int64_t steps = 0;
   int64_t rounds = 3;
-  double deviation = 30;  // of a constant, in percent
+  double deviation = 30;             // of a constant, in percent
   std::string runtime = "megatron";  // of tables: the profile that the fit corrects
   OutputOptions output;
 

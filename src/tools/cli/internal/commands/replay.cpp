@@ -15,6 +15,7 @@
 #include "tools/cli/internal/run/session.h"
 #include "tools/replay/replay_statistics.h"
 #include "tools/replay/replayed_run.h"
+#include "tools/replay/run_table.h"
 
 namespace tessera {
 namespace {
@@ -156,8 +157,8 @@ Document document_of(const std::vector<Replayed>& runs, const std::vector<GroupE
   }
   document["groups"] = Document::List{};
   for (const GroupErrors& group : groups) {
-    Document item = Document::Table{{"name", group.group},
-                                    {"step", document_of(statistics_of(group.steps))}};
+    Document item =
+        Document::Table{{"name", group.group}, {"step", document_of(statistics_of(group.steps))}};
     if (!group.memory.empty()) item["memory"] = document_of(statistics_of(group.memory));
     document["groups"].append(std::move(item));
   }

@@ -159,10 +159,7 @@ ExitCode SimulateCommand::run(Processes&) {
   const Graph graph = training_graph(session.config);
   const Network network = network_of(session.config.model);
   const TrainingSettings settings = training_settings(session.config);
-  const Workload work{network,
-                      settings,
-                      graph,
-                      session.config.data.held_out > 0,
+  const Workload work{network, settings, graph, session.config.data.held_out > 0,
                       trace.has_value() || report.has_value()};
   std::vector<SimulatedPlan> plans;
   plans.push_back(simulated(*this, work, session.plan, machines));

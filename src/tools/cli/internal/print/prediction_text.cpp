@@ -190,7 +190,12 @@ Document to_document(const PredictedRun& run) {
   document["step_seconds"] = prediction.step.value();
   document["step_ms"] = 1e3 * prediction.step.value();
   document[run.work.unit + "s_per_s"] = run.units_per_second();
-  document["runtime"] = run.cluster->description().runtime.name;
+  const RuntimeProfile& runtime = run.cluster->description().runtime;
+  document["runtime"] = runtime.name;
+  if (runtime.high > 0) {
+    document["interval_ms"].append(1e3 * runtime.low * prediction.step.value());
+    document["interval_ms"].append(1e3 * runtime.high * prediction.step.value());
+  }
   document["mfu"] = run.mfu();
   document["hfu"] = prediction.utilization();
   document["bubble"] = prediction.bubble();
@@ -227,13 +232,27 @@ Document to_document(const PredictedRun& run) {
   return document;
 }
 
+namespace {
+
+/// Whose software was predicted, and how far such steps are from their predictions.
+std::string runtime_text(const RuntimeProfile& runtime, Seconds step) {
+  if (runtime.fusion == Fusion::kNone) return "";
+  std::string text = fmt::format("runtime     {}: {}\n", runtime.name, runtime.source);
+  if (runtime.high > 0)
+    text += fmt::format("interval    8 of 10 measured steps take {} to {}\n",
+                        step_text(Seconds(runtime.low * step.value())),
+                        step_text(Seconds(runtime.high * step.value())));
+  return text;
+}
+
+}  // namespace
+
 std::string prediction_text(const PredictedRun& run) {
   const StepPrediction& prediction = run.prediction;
   const RuntimeProfile& runtime = run.cluster->description().runtime;
   return fmt::format("step        {}, {} {}s/s\n", step_text(prediction.step),
                      grouped(static_cast<int64_t>(run.units_per_second())), run.work.unit) +
-         (runtime.fusion != Fusion::kNone ? fmt::format("runtime     {}: {}\n", runtime.name, runtime.source)
-                      : "") +
+         runtime_text(runtime, prediction.step) +
          fmt::format("efficiency  MFU {:.1f}%, HFU {:.1f}%, waiting {:.1f}%\n", 100 * run.mfu(),
                      100 * prediction.utilization(), 100 * prediction.bubble()) +
          memory_line(run) + peak_line(run) + "critical    " + critical_text(prediction.critical) +

@@ -1,4 +1,4 @@
-#include "simulator/step/step_path.h"
+#include "simulator/step/internal/step_path.h"
 
 #include <algorithm>
 #include <map>
@@ -15,7 +15,7 @@ constexpr double kNanosecond = 1e-9;
 }  // namespace
 
 StepPath::Price StepPath::price(const Act& act, const std::vector<double>& waits,
-                                 const Cluster& cluster) {
+                                const Cluster& cluster) {
   const DeviceCost& device = cluster.type(act.device).cost;
   if (!act.kernels.empty())
     return {price_of(act.kernels, device, cluster.description().runtime).time.value() +
