@@ -88,11 +88,11 @@ class RankMemory {
  private:
   void extend(const std::vector<RegisterIndex>& sources, Seconds end, const Written& written,
               int depth) {
-    constexpr int kMostInARow = 16;  // in a row, none of which writes
+    constexpr int kLongestChain = 16;  // in a row, none of which writes
     for (const RegisterIndex source : sources) {
       const auto found = ranges_.find(source);
       if (found != ranges_.end()) found->second.end = std::max(found->second.end, end);
-      if (const auto* further = written.sources(source); further && depth < kMostInARow)
+      if (const auto* further = written.sources(source); further && depth < kLongestChain)
         extend(*further, end, written, depth + 1);
     }
   }
