@@ -38,8 +38,8 @@ const std::array<RuntimeProfile, 4>& profiles() {
                  .network = {0.6, Seconds(30e-6), Seconds(5e-6)}},
        .source = "assumed, not measured: one kernel for all neighbours"},
       // Fitted by tessera calibrate to 121 runs of Megatron-DeepSpeed on A100: 110 on one machine
-      // and 11 on 8 and 32 (vTrain, data/ground_truth_*.csv at f8dda84, MIT licence), of which a
-      // fifth was left out in turn: 8.9% mean error. Nothing else was fitted.
+      // and 11 on 8 and 32 (vTrain, data/ground_truth_*.csv at f8dda84, MIT licence), beginning
+      // with a fit to 60 of them. Nothing else was fitted.
       {.name = "megatron",
        .fusion = Fusion::kAll,
        .attention = AttentionKernel::kScores,

@@ -57,6 +57,7 @@ CalibratedProfile calibrate_profile(std::vector<ReplayedRun>& fitted, const Runt
     ProfileFit fit = fit_along_paths(fitted, all, result.profile, start);
     result.profile = std::move(fit.profile);
     result.parameters = std::move(fit.parameters);
+    for (FittedParameter& each : result.parameters) each.before = each.parameter->get(start);
   }
   simulate_all(&ProfileRun::after);
   const int folds = std::min<int>(options.folds, static_cast<int>(fitted.size()));
@@ -64,7 +65,7 @@ CalibratedProfile calibrate_profile(std::vector<ReplayedRun>& fitted, const Runt
     std::vector<size_t> others, own;
     for (const size_t i : all) (static_cast<int>(i) % folds == fold ? own : others).push_back(i);
     if (others.empty()) continue;
-    const ProfileFit fit = fit_along_paths(fitted, others, result.profile, start);
+    const ProfileFit fit = fit_along_paths(fitted, others, start, start);
     const std::vector<double> steps = steps_along_paths(fitted, own, fit.profile);
     for (size_t i = 0; i < own.size(); ++i) result.runs[own[i]].left_out = Seconds(steps[i]);
   }

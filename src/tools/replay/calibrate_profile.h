@@ -31,7 +31,7 @@ struct CalibrateProfileOptions {
 };
 
 /// Each round simulates all runs, and fits along the critical paths; what is left out is fitted
-/// along the last ones.
+/// along the last ones, beginning with `start`.
 ///   requires  fitted is not empty
 CalibratedProfile calibrate_profile(std::vector<ReplayedRun>& fitted, const RuntimeProfile& start,
                                     const CalibrateProfileOptions& options);
