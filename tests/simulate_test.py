@@ -71,20 +71,36 @@ class Simulate(unittest.TestCase):
             self.assertEqual(memory["contents"]["variables"], rank["variable_bytes"])
             self.assertGreater(memory["contents"]["activations kept for the backward"], 0)
 
-    def test_a_runtime_that_fuses_takes_less_time_and_the_same_memory(self):
-        words = ["simulate", *GPT, "--plan", "dp=2", "--cluster", "2xa100-80g"]
+    def test_a_runtime_that_fuses_takes_less_time_and_memory(self):
+        large = ["--set", "model.width=2048", "model.heads=16", "model.context=512", "train.batch=32", "train.precision=bf16"]
+        words = ["simulate", *GPT, *large, "--plan", "dp=2", "--cluster", "2xa100-80g"]
         ours = run_json(*words)
         self.assertEqual(ours["runtime"], "tessera")
-        steps = []
-        for name in ("tessera", "torch-compile"):
-            result = run_json(*words, "--runtime", name)
-            self.assertEqual(result["runtime"], name)
-            self.assertEqual(result["peak_bytes"], ours["peak_bytes"])
-            steps.append(result["step_seconds"])
-        self.assertEqual(steps[0], ours["step_seconds"])
-        self.assertLess(steps[1], steps[0])
-        self.assertIn("torch-eager", run("simulate", *GPT, "--plan", "dp=2", "--cluster", "2xa100-80g",
-                                         "--runtime", "pytorch", code=2).stderr)
+        same, fused = (run_json(*words, "--runtime", name) for name in ("tessera", "torch-compile"))
+        self.assertEqual(same["step_seconds"], ours["step_seconds"])
+        self.assertEqual(same["peak_bytes"], ours["peak_bytes"])
+        self.assertEqual(fused["runtime"], "torch-compile")
+        self.assertLess(fused["step_seconds"], ours["step_seconds"])
+        self.assertLess(fused["peak_bytes"], ours["peak_bytes"])
+        self.assertEqual(fused["memory_over_time"], [])
+        self.assertIn("torch-eager", run(*words, "--runtime", "pytorch", code=66).stderr)
+
+    def test_runs_of_a_table_are_replayed_and_a_profile_is_fitted_to_them(self):
+        table = ROOT / "docs/examples/runs.csv"
+        replayed = run_json("replay", table)
+        self.assertEqual(len(replayed["runs"]), 3)
+        for each in replayed["runs"]:
+            self.assertAlmostEqual(each["error"], each["predicted_s"] / each["measured_s"] - 1)
+            self.assertIn("matmul", each["critical"])
+        with tempfile.TemporaryDirectory() as folder:
+            profile = pathlib.Path(folder) / "profile.toml"
+            fitted = run_json("calibrate", table, "--runtime", "megatron", "--out", profile)
+            self.assertEqual(sum(each["fitted"] for each in fitted["numbers"]), 1)
+            again = run_json("replay", table, "--runtime", profile)
+            for run_of_fit, each in zip(fitted["runs"], again["runs"], strict=True):
+                self.assertAlmostEqual(run_of_fit["after_s"], each["predicted_s"], places=6)
+            simulated = run("simulate", *GPT, "--plan", "dp=2", "--cluster", "2xa100-80g", "--runtime", profile)
+            self.assertIn("8 of 10 measured steps take", simulated.stdout)
 
     def test_peak_bytes_are_those_of_train(self):
         for config in ("gpt", "mlp", "gpt_tied"):

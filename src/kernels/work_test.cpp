@@ -15,9 +15,10 @@ TEST(Work, OfAMatmulIsTwoOperationsForEachCombinationOfItsLetters) {
   // 2 batches of 3 x 4 by 4 x 5: 2 x 3 x 4 x 5 products. It reads 24 + 40 elements and writes 30.
   const LocalCall call{"dot_general",   {}, {}, "bmk,bkn->bmn", {f32({2, 3, 4}), f32({2, 4, 5})},
                        {f32({2, 3, 5})}};
-  EXPECT_EQ(work_of(call), (LocalWork{OperationClass::kMatmul, DType::kF32, Flops(240),
-                                      Bytes(4 * 64), Bytes(4 * 30), 2, "dot_general"}))
-      << "the 2 products are its pieces";
+  LocalWork expected{OperationClass::kMatmul, DType::kF32, Flops(240),   Bytes(4 * 64),
+                     Bytes(4 * 30),           2,           "dot_general"};
+  expected.smallest_extent = 3;  // its rows
+  EXPECT_EQ(work_of(call), expected) << "the 2 products are its pieces";
 }
 
 TEST(Work, OfTheHalvesOfAMatmulAddsUpToTheWhole) {

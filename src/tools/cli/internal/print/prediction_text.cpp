@@ -139,8 +139,14 @@ std::string mapped_text(const PredictedRun& run) {
   return text;
 }
 
+/// Then what the memory holds over time is not known: it is of our kernels.
+bool has_other_kernels(const PredictedRun& run) {
+  return run.cluster->description().runtime.fusion != Fusion::kNone;
+}
+
 /// The contents of the memory of the rank with most of it at its peak.
 std::string peak_line(const PredictedRun& run) {
+  if (has_other_kernels(run)) return "";
   const auto& list = run.prediction.memory_over_time;
   if (list.empty()) return "";
   const auto peak = [](const MemoryOverTime& memory) { return sum(memory.at_peak().bytes); };
@@ -204,8 +210,9 @@ Document to_document(const PredictedRun& run) {
   document["fits"] = prediction.fits();
   document["critical_path"] = critical_document(prediction);
   document["memory_over_time"] = Document::List{};
-  for (const MemoryOverTime& memory : prediction.memory_over_time)
-    document["memory_over_time"].append(memory_document(memory));
+  if (!has_other_kernels(run))
+    for (const MemoryOverTime& memory : prediction.memory_over_time)
+      document["memory_over_time"].append(memory_document(memory));
   if (run.mapped) document["mapping"] = mapped_document(run);
   document["ranks"] = Document::List{};
   for (size_t i = 0; i < prediction.ranks.size(); ++i) {
