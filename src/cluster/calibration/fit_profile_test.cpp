@@ -89,7 +89,9 @@ TEST(FitProfile, OneWrongMeasurementChangesLittle) {
   std::vector<double> measured = predict(planted);
   measured.back() *= 3;
   const ProfileFit fit = fit_profile(start(), predict, measured, {.prior = start()});
-  EXPECT_NEAR(fit.profile.reach.products / 0.8, 1, 0.1);
+  // Beyond two deviations an error counts in proportion: one of 15 runs moves a number by less than
+  // the deviation of a measurement, 6%.
+  EXPECT_NEAR(fit.profile.reach.products / 0.8, 1, 0.06);
 }
 
 TEST(ProfileParameters, HaveBoundsAroundTheBuiltInProfiles) {

@@ -39,7 +39,7 @@ const std::array<RuntimeProfile, 4>& profiles() {
        .source = "assumed, not measured: one kernel for all neighbours"},
       // Fitted by tessera calibrate to 121 runs of Megatron-DeepSpeed on A100: 110 on one machine
       // and 11 on 8 and 32 (vTrain, data/ground_truth_*.csv at f8dda84, MIT licence), beginning
-      // with a fit to 60 of them. Nothing else was fitted.
+      // with a fit to the first 60 rows of the table, of which 22 are among the 110.
       {.name = "megatron",
        .fusion = Fusion::kAll,
        .attention = AttentionKernel::kScores,
