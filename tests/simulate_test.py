@@ -74,16 +74,31 @@ class Simulate(unittest.TestCase):
     def test_a_runtime_that_fuses_takes_less_time_and_memory(self):
         large = ["--set", "model.width=2048", "model.heads=16", "model.context=512", "train.batch=32", "train.precision=bf16"]
         words = ["simulate", *GPT, *large, "--plan", "dp=2", "--cluster", "2xa100-80g"]
-        ours = run_json(*words)
+        usual = run_json(*words)
+        self.assertEqual(usual["runtime"], "torch-compile")
+        ours, fused = (run_json(*words, "--runtime", name) for name in ("tessera", "torch-compile"))
         self.assertEqual(ours["runtime"], "tessera")
-        same, fused = (run_json(*words, "--runtime", name) for name in ("tessera", "torch-compile"))
-        self.assertEqual(same["step_seconds"], ours["step_seconds"])
-        self.assertEqual(same["peak_bytes"], ours["peak_bytes"])
-        self.assertEqual(fused["runtime"], "torch-compile")
+        self.assertEqual(fused["step_seconds"], usual["step_seconds"])
+        self.assertEqual(fused["peak_bytes"], usual["peak_bytes"])
+        self.assertEqual(run_json("simulate", *GPT, "--plan", "dp=2", *CPU)["runtime"], "tessera")
         self.assertLess(fused["step_seconds"], ours["step_seconds"])
         self.assertLess(fused["peak_bytes"], ours["peak_bytes"])
         self.assertEqual(fused["memory_over_time"], [])
         self.assertIn("torch-eager", run(*words, "--runtime", "pytorch", code=66).stderr)
+
+    def test_a_plan_for_a_runtime_is_promised_what_is_simulated(self):
+        model = [*GPT, "--set", "model.width=512", "model.heads=8", "model.layers=4", "train.batch=64", "train.precision=bf16"]
+        for runtime in ("torch-compile", "megatron"):
+            for fixed in ("", "pp=2,micro_batches=4"):
+                with tempfile.TemporaryDirectory() as folder, self.subTest(runtime=runtime, fixed=fixed):
+                    words = ["--cluster", "4xa100-80g", "--runtime", runtime]
+                    file = pathlib.Path(folder) / "plan.json"
+                    planned = run_json("plan", *model, *words, "--no-cache", "--fix", fixed, "--out", file)
+                    simulated = run_json("simulate", *model, *words, "--plan", file)
+                    self.assertEqual(planned["runtime"], runtime)
+                    self.assertAlmostEqual(planned["step_seconds"] / simulated["step_seconds"], 1, places=4)
+                    self.assertEqual(planned["peak_bytes"] - planned["reserve_bytes"], simulated["peak_bytes"])
+                    self.assertLess(planned["floor_seconds"], planned["step_seconds"])
 
     def test_runs_of_a_table_are_replayed_and_a_profile_is_fitted_to_them(self):
         table = ROOT / "docs/examples/runs.csv"

@@ -133,5 +133,8 @@ struct ClusterDescription {
 /// The cluster as software with a profile uses it: its devices and links have the rates that this
 /// software reaches, and `runtime` is the profile, whose reach is all of them.
 ClusterDescription on_runtime(ClusterDescription description, RuntimeProfile profile);
+/// The same, where it names no software: the usual one of its devices. Clusters with CPUs are left
+/// as they are, since there our own runtime runs the step.
+ClusterDescription on_usual_runtime(ClusterDescription description);
 
 }  // namespace tessera

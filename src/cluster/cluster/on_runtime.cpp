@@ -1,7 +1,26 @@
+#include <algorithm>
+
+#include "base/error.h"
 #include "cluster/cluster/description.h"
 
 namespace tessera {
 namespace {
+
+/// DeviceCost::fused: bytes that fused kernels move, as a part of those of the single ones, in the
+/// steps of GPT and Llama.
+double fused_share(Fusion fusion) {
+  switch (fusion) {
+    case Fusion::kNone: return 1;
+    case Fusion::kLayers: return 0.22;
+    case Fusion::kAll: return 0.18;
+  }
+  throw InternalError("unknown fusion");
+}
+
+bool is_our_own(RuntimeProfile profile) {
+  profile.source.clear();
+  return profile == RuntimeProfile{};
+}
 
 void multiply(std::optional<double>& rate, double part) {
   if (rate) *rate *= part;
@@ -37,7 +56,7 @@ void reach(LinkCost& link, const LinkReach& parts) {
 }  // namespace
 
 ClusterDescription on_runtime(ClusterDescription description, RuntimeProfile profile) {
-  if (profile == RuntimeProfile{}) {
+  if (is_our_own(profile)) {
     description.runtime = std::move(profile);
     return description;
   }
@@ -45,6 +64,8 @@ ClusterDescription on_runtime(ClusterDescription description, RuntimeProfile pro
   for (DeviceType& type : description.types) {
     if (type.kind == HardwareKind::kCpu) continue;
     has_devices = true;
+    type.cost.fused = fused_share(profile.fusion);
+    if (profile.libraries > Bytes(0)) type.reserve = profile.libraries;
     reach(type.cost, type.sustained, profile.reach);
     type.sustained = 1;
   }
@@ -61,6 +82,14 @@ ClusterDescription on_runtime(ClusterDescription description, RuntimeProfile pro
   profile.reach = {};
   description.runtime = std::move(profile);
   return description;
+}
+
+ClusterDescription on_usual_runtime(ClusterDescription description) {
+  const bool is_named = !(description.runtime == RuntimeProfile{});
+  const bool has_cpus = std::ranges::any_of(
+      description.types, [](const DeviceType& type) { return type.kind == HardwareKind::kCpu; });
+  if (is_named || has_cpus) return description;
+  return on_runtime(std::move(description), *find_runtime_profile("torch-compile"));
 }
 
 }  // namespace tessera

@@ -38,7 +38,7 @@ TEST(ProfileFiles, WhatIsWrittenIsReadAgain) {
 
 TEST(ProfileFiles, ANameIsAProfileThatIsBuiltIn) {
   EXPECT_EQ(profile_called("torch-eager").fusion, Fusion::kLayers);
-  EXPECT_EQ(profile_called("tessera"), RuntimeProfile{});
+  EXPECT_EQ(profile_called("tessera").fusion, Fusion::kNone);
 }
 
 TEST(ProfileFiles, WhatIsNeitherANameNorAFileIsRefused) {
@@ -89,6 +89,36 @@ TEST(OnRuntime, DevicesAndLinksHaveWhatTheProfileReaches) {
   EXPECT_DOUBLE_EQ(ib.bytes_per_second, 25e9 / 4);
   EXPECT_EQ(ib.latency, before.network[0].level.link.latency);
   EXPECT_EQ(on_runtime(after, after.runtime), after);  // it is applied once
+}
+
+TEST(OnRuntime, TheUsualOneOfGpusJoinsKernelsAndTheOneThatIsNamedIsKept) {
+  const ClusterDescription gpus = tessera::cluster_of("8xa100-80g").description();
+  EXPECT_EQ(on_usual_runtime(gpus).runtime.name, "torch-compile");
+  EXPECT_LT(on_usual_runtime(gpus).types[0].cost.fused, 1);
+  EXPECT_EQ(on_usual_runtime(gpus).types[0].reserve, profile_called("torch-compile").libraries);
+  for (const char* name : {"tessera", "megatron"}) {
+    const ClusterDescription named = on_runtime(gpus, profile_called(name));
+    EXPECT_EQ(on_usual_runtime(named), named) << name;
+  }
+  ClusterDescription ours = on_runtime(gpus, profile_called("tessera"));
+  ours.runtime = gpus.runtime;
+  EXPECT_EQ(ours, gpus);
+  const ClusterDescription cores = tessera::cluster_of("8xcpu").description();
+  EXPECT_EQ(on_usual_runtime(cores), cores);
+}
+
+// A half of what a norm takes alone; a product is joined with nothing.
+TEST(OnRuntime, JoinedKernelsTakeAPartOfTheirTime) {
+  DeviceCost device;
+  const auto price = [&](OperationClass operation) {
+    return compute_price({.operation = operation, .flops = Flops(1e6), .read = Bytes(1'000'000)},
+                         device)
+        .estimate.value();
+  };
+  const double norm = price(OperationClass::kReduction), product = price(OperationClass::kMatmul);
+  device.fused = 0.5;
+  EXPECT_DOUBLE_EQ(price(OperationClass::kReduction), norm / 2);
+  EXPECT_EQ(price(OperationClass::kMatmul), product);
 }
 
 TEST(OnRuntime, CoresAreUsedByOurOwnRuntime) {

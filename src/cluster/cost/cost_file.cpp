@@ -133,6 +133,7 @@ void read_device(ConfigTable& table, DeviceCost& device) {
   read_rate(table, "file", byte_rate_units(), device.file_bytes_per_second);
   read_time(table, "launch", device.launch);
   device.launch_factor = table.number("launch_factor", device.launch_factor, 1e-3, 1e3);
+  device.fused = table.number("fused", device.fused, 1e-3, 1);
   for (const OperationClassName& name : kOperationClasses)
     if (const std::string key(name.text); table.raw(key, {.listed = "CLASS"}))
       read_class(table.table(key, "CLASS"), device.classes[name.operation]);
@@ -308,6 +309,7 @@ Document to_document(const DeviceCost& device) {
     table["file"] = byte_rate(device.file_bytes_per_second);
   table["launch"] = time_of(device.launch);
   if (device.launch_factor != 1) table["launch_factor"] = device.launch_factor;
+  if (device.fused != 1) table["fused"] = device.fused;
   for (const auto& [operation, rates] : device.classes)
     table[to_text(operation)] = document_of(rates);
   for (const auto& [kernel, rates] : device.kernels) table["kernels"][kernel] = document_of(rates);

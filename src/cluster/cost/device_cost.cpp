@@ -136,6 +136,15 @@ Seconds cold_time(double bytes, Bytes working_set, const DeviceCost& device) {
 
 const double kColdShare = 0.3;
 
+bool is_fusible(OperationClass operation) {
+  switch (operation) {
+    case OperationClass::kElementwise:
+    case OperationClass::kReduction:
+    case OperationClass::kMovement: return true;
+    default: return false;
+  }
+}
+
 Price compute_price(const LocalWork& work, const DeviceCost& device, Bytes working_set) {
   const auto bytes = static_cast<double>(work.bytes().value());
   const Rates rates(work, device);
@@ -148,8 +157,9 @@ Price compute_price(const LocalWork& work, const DeviceCost& device, Bytes worki
   const Seconds cold = working_set > Bytes(0) ? cold_time(bytes, working_set, device) : Seconds(0);
   const double factor = rates.time_factor;
   const double launch = device.launch_factor * rates.launch.value();
-  return {Seconds(launch + factor * (busy(rates.flops, rates.memory) + cold.value())),
-          Seconds(factor * busy(rates.best_flops, rates.best_memory))};
+  const double share = is_fusible(work.operation) ? device.fused : 1;
+  return {Seconds(share * (launch + factor * (busy(rates.flops, rates.memory) + cold.value()))),
+          Seconds(share * factor * busy(rates.best_flops, rates.best_memory))};
 }
 
 Price copy_price(Bytes moved, int64_t kernels, const DeviceCost& device) {

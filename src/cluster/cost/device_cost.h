@@ -68,6 +68,10 @@ struct DeviceCost {
   Seconds launch{2e-6};  // that each kernel takes beside its work
   /// Multiplies every launch: this one, and those of classes and kernels.
   double launch_factor = 1;
+  /// The part of the time of a kernel with is_fusible(operation) that it takes where the runtime
+  /// joins it with its neighbours. It is an estimate, by which searches compare; a simulation knows
+  /// the joined kernels.
+  double fused = 1;
   std::map<OperationClass, ClassRates> classes = {};
   std::map<std::string, ClassRates, std::less<>> kernels = {};  // by LocalWork::kernel
 
@@ -80,6 +84,10 @@ struct DeviceCost {
   bool operator==(const DeviceCost&) const = default;
 };
 
+/// May a runtime compute it in one kernel with its neighbours? So it is of element-wise operations,
+/// reductions and moves.
+bool is_fusible(OperationClass operation);
+
 /// Flop/s by the element type of the products.
 using PeakRates = std::map<DType, double>;
 
@@ -90,7 +98,7 @@ using PeakRates = std::map<DType, double>;
 ///     floor    = the longer of both, with the largest efficiency and memory rate
 ///     A kernel with rates by rows has executed / (row efficiency * flops rate) + copied / copy
 ///     rate instead of the maximum. What is beside the launch is multiplied by the time factors of
-///     the class and the kernel.
+///     the class and the kernel, all of it by DeviceCost::fused where it is_fusible().
 ///
 ///   working_set  the bytes that the kernels of a step use in turn. Part of the operands of a
 ///                kernel have left the caches since they were used: they are read at the memory

@@ -33,6 +33,7 @@ void slow_down(DeviceCost& cost, const DeviceCost& other) {
   cost.launch = std::max(Seconds(cost.launch_factor * cost.launch.value()),
                          Seconds(other.launch_factor * other.launch.value()));
   cost.launch_factor = 1;
+  cost.fused = std::max(cost.fused, other.fused);
   for (const OperationClassName& name : kOperationClasses) {
     ClassRates rates;
     const OperationClass operation = name.operation;
@@ -154,6 +155,10 @@ std::vector<Need> needs_of(const Cluster& cluster, std::span<const std::string> 
 }
 
 }  // namespace
+
+bool runs_exchanges_ahead(const Cluster& cluster) {
+  return cluster.type(0).kind != HardwareKind::kCpu && cluster.description().runtime.overlaps;
+}
 
 bool can_have(const DeviceType& type, const std::string& hardware) {
   return hardware.empty() || type.name == hardware || to_text(type.kind) == hardware;

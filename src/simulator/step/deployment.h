@@ -20,6 +20,9 @@ struct Deployment {
   const DeviceType& type(Rank rank) const { return cluster->type(device(rank)); }
 };
 
+/// Does a rank exchange while its kernels run? Cores do not, nor does a runtime that says so.
+bool runs_exchanges_ahead(const Cluster& cluster);
+
 /// Is a device of this type what a rank needs?
 ///   hardware  "cpu", "gpu", "npu", the name of a type, or "" for any
 bool can_have(const DeviceType& type, const std::string& hardware);

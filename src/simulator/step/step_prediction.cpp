@@ -135,10 +135,6 @@ IndexedVector<MeshIndex, Bytes> batch_bytes(const TaskGraph& graph) {
   return bytes;
 }
 
-Bytes reserve_of(const DeviceType& type, const RuntimeProfile& runtime) {
-  return runtime.libraries > Bytes(0) ? runtime.libraries : type.reserve;
-}
-
 /// Ranks that share a core share its memory evenly.
 RankMemoryNeed memory_of(const TaskGraph& graph, const RankVariables& variables, Rank rank,
                          const Deployment& deployment, const PredictOptions& options) {
@@ -146,7 +142,7 @@ RankMemoryNeed memory_of(const TaskGraph& graph, const RankVariables& variables,
   const int64_t sharing = std::ranges::count(deployment.device_of_rank, deployment.device(rank));
   RankMemoryNeed memory{.variables = variables.in_memory(rank),
                         .arena = arena_of(graph, rank),
-                        .reserve = reserve_of(type, deployment.cluster->description().runtime),
+                        .reserve = type.reserve,
                         .capacity = Bytes(type.memory.value() / sharing),
                         .in_file = variables.in_file(rank)};
   if (options.beside.empty()) return memory;

@@ -56,7 +56,7 @@ StepPrediction ReplayedRun::predict(const RuntimeProfile& profile, bool has_reas
   if (programs_.empty()) compile_on(cluster);
   const Deployment deployment = identity_mapping(cluster, plan_.hardware());
   PredictOptions options;
-  options.prefetch_exchanges = cluster.type(0).kind != HardwareKind::kCpu && profile.overlaps;
+  options.prefetch_exchanges = runs_exchanges_ahead(cluster);
   options.products = row_.config.train.precision.dtype;
   options.has_timeline = false;
   options.finds_path = true;

@@ -5,6 +5,10 @@
 #include <vector>
 
 #include "cluster/cost/device_cost.h"
+#include "ir/ops/operator_rule.h"
+#include "ir/ops/operator_set.h"
+#include "kernels/bind.h"
+#include "sharding/propagation/op_sharding.h"
 
 namespace tessera {
 namespace {
@@ -60,6 +64,25 @@ double sum_of_largest(std::vector<double> values, int maximum) {
   return sum;
 }
 
+/// Of the kernels that no runtime joins with others, on one device: the arithmetic of the others is
+/// hidden by their bytes.
+double flops_of_single_kernels(const Graph& graph) {
+  const auto mesh = std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"one"});
+  const std::shared_ptr<const KernelSet> own = own_kernels(graph);
+  double flops = 0;
+  for (const Op& op : graph.ops()) {
+    if (!op.regions.empty() || op.outputs.empty()) continue;
+    const OpView shape = view(graph, op);
+    const ShardingRule rule = rule_of(*shape.definition, shape);
+    const KernelCall call =
+        shape.definition->kernel(shape, factor_splits(rule, OpSharding::replicated(mesh, rule)));
+    const LocalWork work =
+        work_of(localize(call, Coordinate{0}, shape.inputs, shape.outputs), own.get());
+    if (!is_fusible(work.operation)) flops += work.flops.value() - work.padding.value();
+  }
+  return flops;
+}
+
 double changed_bytes(const Graph& graph) {
   Bytes bytes{0};
   for (const Variable& variable : graph.variables())
@@ -78,7 +101,9 @@ StepFloor step_floor(const PlanRequest& request, int ranks, const EvaluatedCandi
     bytes.push_back(rates.bytes);
   }
   const StepPrediction& step = one_device.prediction;
-  const double smallest = step.executed.value() - step.padding.value();
+  const bool fuses = request.cluster.description().runtime.fusion != Fusion::kNone;
+  const double smallest =
+      fuses ? flops_of_single_kernels(request.graph) : step.executed.value() - step.padding.value();
   return {Seconds(smallest / sum_of_largest(flops, ranks)),
           Seconds(changed_bytes(request.graph) / sum_of_largest(bytes, ranks))};
 }

@@ -107,10 +107,17 @@ TEST(StepFloor, CountsOnlyRatesOfTheElementTypesOfTheModel) {
 }
 
 TEST(StepFloor, IsBelowEveryPlan) {
-  for (const auto& [kind, line] : {std::pair("gpt", "4xv100-16g"), std::pair("two_tower", "cpu:4"),
-                                   std::pair("mlp", "1x2xv100-16g+1x2xp100;ib=10Gb")}) {
+  struct Case {
+    const char *kind, *line, *runtime;
+  };
+  for (const auto& [kind, line, runtime] :
+       {Case{"gpt", "4xv100-16g", "tessera"}, Case{"gpt", "4xv100-16g", "torch-eager"},
+        Case{"gpt", "4xa100-80g", "megatron"}, Case{"two_tower", "cpu:4", "tessera"},
+        Case{"mlp", "1x2xv100-16g+1x2xp100;ib=10Gb", "tessera"},
+        Case{"mlp", "1x2xv100-16g+1x2xp100;ib=10Gb", "torch-compile"}}) {
     const Graph graph = small_model(kind, 2);
-    const Cluster cluster = parse_cluster_line(line);
+    const Cluster cluster(
+        on_runtime(parse_cluster_line(line).description(), *find_runtime_profile(runtime)));
     const PlanRequest request{graph, cluster};
     const PlanSearchResult result = find_plan(
         request, {.constraints = constraints_of(4, false), .max_presets = 8, .excludes = false});
@@ -120,7 +127,7 @@ TEST(StepFloor, IsBelowEveryPlan) {
     EXPECT_GT(floor.seconds(), Seconds(0));
     for (const EvaluatedCandidate& candidate : result.candidates)
       EXPECT_LE(floor.seconds(), candidate.step())
-          << kind << " on " << line << ": " << candidate.candidate.name;
+          << kind << " on " << line << ", " << runtime << ": " << candidate.candidate.name;
   }
 }
 

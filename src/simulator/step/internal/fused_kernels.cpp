@@ -11,15 +11,6 @@
 namespace tessera {
 namespace {
 
-bool is_fusible(OperationClass operation) {
-  switch (operation) {
-    case OperationClass::kElementwise:
-    case OperationClass::kReduction:
-    case OperationClass::kMovement: return true;
-    default: return false;
-  }
-}
-
 /// The groups of steps that were joined pair by pair.
 class Groups {
  public:

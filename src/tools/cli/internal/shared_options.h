@@ -37,6 +37,7 @@ std::optional<int> rank_count(const PlanOptions& options);
 /// What --plan auto needs.
 struct AutomaticOptions {
   std::optional<std::string> cluster = {};  // a file or one line; default: this machine
+  std::string runtime = {};                 // a profile (profile_called); "": the usual one
   bool no_cache = false;
   std::optional<int> local_search = {};  // PlanSearchOptions::local_search_trials
   std::optional<int> measure_top = {};   // so many of the best plans are run, and the fastest taken

@@ -230,6 +230,10 @@ constexpr KeyMeaning kCostMeanings[] = {
     {"device.launch", "What each kernel takes beside its work", "device.launch = \"4 us\""},
     {"device.launch_factor", "Multiplies every launch, as `tessera calibrate` fits it",
      "device.launch_factor = 1.2"},
+    {"device.fused",
+     "The part of the time of an element-wise kernel that is left where the runtime joins it with "
+     "its neighbours, for searches; a `runtime` sets it",
+     "device.fused = 0.2"},
     {"device.CLASS",
      "The kernels of one class: `matmul`, `convolution`, `attention`, `elementwise`, `reduction`, "
      "`gather` or `movement`; what is left out is as for the device",

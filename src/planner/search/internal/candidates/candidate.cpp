@@ -40,8 +40,9 @@ MeanBreakdown parts_of(const StepPrediction& prediction) {
   return parts;
 }
 
-bool is_host(const Cluster& cluster) {
-  return cluster.type(0).kind == HardwareKind::kCpu;
+/// Are kernels joined? Then a simulation alone knows which tensors are in memory.
+bool fuses(const Cluster& cluster) {
+  return cluster.description().runtime.fusion != Fusion::kNone;
 }
 
 bool may_be_excluded(const Candidate& candidate) {
@@ -139,8 +140,12 @@ class EarlyExitCompilation {
   }
   bool fits(const PlannedMemory& planned) {
     memory = planned;
+    const bool counts_arena = !fuses(*deployment_.cluster);
+    const auto may_fit = [&](const RankMemoryNeed& need) {
+      return (counts_arena ? need.all() : need.variables + need.reserve) <= need.capacity;
+    };
     if (!may_be_excluded(candidate_) ||
-        std::ranges::all_of(memory_needs(planned.graph, deployment_), &RankMemoryNeed::fits))
+        std::ranges::all_of(memory_needs(planned.graph, deployment_), may_fit))
       return true;
     if (!bound) bound = step_bound(*placed_, candidate_.plan, deployment_);
     return false;
@@ -265,7 +270,7 @@ Outcome outcome_of(const PlanRequest& request, Candidate candidate,
 }  // namespace
 
 bool PlanRequest::prefetches_exchanges() const {
-  return prefetches.value_or(!is_host(cluster));
+  return prefetches.value_or(runs_exchanges_ahead(cluster));
 }
 
 std::string_view to_text(Candidate::Source source) {
@@ -282,7 +287,7 @@ std::string_view to_text(Candidate::Source source) {
 }
 
 void complete_memory(const PlanRequest& request, EvaluatedCandidate& known) {
-  if (std::exchange(known.has_whole_memory, true)) return;
+  if (std::exchange(known.has_whole_memory, true) || fuses(request.cluster)) return;
   const Candidate& candidate = known.candidate;
   PredictOptions options;
   if (request.other_programs) options.beside = request.other_programs(candidate);

@@ -68,11 +68,19 @@ class KernelTimes {
            output_attr(op, rule, sharding, i).local_shape(op.outputs[i].shape, rank)});
     const LocalWork work =
         work_of(localize(call, rank, std::move(inputs), std::move(outputs)), own_.get());
-    const Price price =
-        compute_price(work, deployment_.type(sharding.mesh->rank_at(first_of(rank))).cost);
+    const DeviceCost& device = deployment_.type(sharding.mesh->rank_at(first_of(rank))).cost;
+    if (fuses_ && may_be_hidden(work)) return 0;
+    const Price price = compute_price(work, device);
+    const Seconds launch(fuses_ ? device.launch_factor * device.launch.value() : 0);
     // Pieces of a decomposed product may each be faster than their part of the whole.
-    const Seconds time = plan_.collective_matmul == 1 ? price.estimate : price.floor;
+    const Seconds time = plan_.collective_matmul == 1 ? price.estimate - launch : price.floor;
     return std::max(time.value() - kRounding, 0.0);
+  }
+
+  /// In a runtime that joins kernels: with others; or attention, whose kernels are others than ours
+  /// where the scores are in memory.
+  static bool may_be_hidden(const LocalWork& work) {
+    return is_fusible(work.operation) || work.operation == OperationClass::kAttention;
   }
 
   /// The same rank in the first micro-batch, where it has its own number.
@@ -85,6 +93,7 @@ class KernelTimes {
   const Plan& plan_;
   const Deployment& deployment_;
   const std::shared_ptr<const KernelSet> own_;
+  const bool fuses_ = deployment_.cluster->description().runtime.fusion != Fusion::kNone;
 };
 
 /// What one rank computes: it begins after `head`, and `tail` follows its end.

@@ -14,7 +14,8 @@ namespace tessera {
 /// The rank with the largest parts of each mesh computes one kernel at a time. Of each op it has as
 /// many as there are micro-batches; none begins before the kernels that its inputs follow from, and
 /// what follows from it comes after. The bound is the longest preemptive schedule of such a rank:
-/// it includes the bubble of a pipeline. Exchanges take no time here, nor do Whiles and Ifs.
+/// it includes the bubble of a pipeline. Exchanges take no time here, nor do Whiles and Ifs, nor
+/// in a runtime that joins kernels those that it joins, and attention.
 ///
 ///   requires  `placed` is of the plan, whose ranks are in the deployment
 ///   source    one machine with heads and tails: Carlier, Eur. J. Oper. Res. 11(1), 1982

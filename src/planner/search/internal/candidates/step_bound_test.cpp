@@ -60,6 +60,21 @@ TEST(StepBound, IsBelowTheStepOfEveryPreset) {
     }
 }
 
+TEST(StepBound, IsBelowTheStepInRuntimesThatJoinKernels) {
+  for (const RuntimeProfile& runtime : runtime_profiles())
+    for (const Graph& graph : {gpt(2, 32), gpt(1, 512), graph_of_kind("mlp")}) {
+      const Cluster cluster(on_runtime(parse_cluster_line("2x4xh100-sxm").description(), runtime));
+      const PlanRequest request{graph, cluster};
+      for (const char* decisions : {"", "pp=2,micro_batches=4"})
+        for (const Candidate& preset :
+             preset_grid(request, constraints_of(8, false, decisions), 16).candidates) {
+          const BoundAndStep found = bound_and_step(request, preset.plan);
+          EXPECT_LE(found.bound, found.step) << runtime.name << " " << preset.name;
+          EXPECT_GT(found.bound, Seconds(0)) << runtime.name << " " << preset.name;
+        }
+    }
+}
+
 TEST(StepBound, IsBelowTheStepWithDecomposedMatmuls) {
   const Graph graph = gpt(1, 64);
   const Cluster cluster = parse_cluster_line("4xa100-80g");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 
 #include "base/text/count_text.h"
 #include "base/threads/on_all_cores.h"
@@ -48,6 +49,29 @@ struct DescribedPlan {
   DescribedStages stages;
 };
 
+/// A runtime that joins kernels keeps other tensors than our program: a part of it for each mesh.
+void set_activations(const EvaluatedCandidate& best, PlanNumbers& numbers) {
+  const std::vector<NamedMesh> meshes = best.candidate.plan.placed();
+  const auto is_on = [&](Rank rank, const MeshMemory& memory) {
+    return std::ranges::any_of(meshes, [&](const NamedMesh& mesh) {
+      return mesh.name == memory.mesh && mesh.mesh->coordinate_of(rank);
+    });
+  };
+  const std::vector<MeshMemory> ours = numbers.memory;
+  for (size_t i = 0; i < best.prediction.memory.size(); ++i) {
+    const Rank rank = best.prediction.ranks.at(i).rank;
+    double all = 0;
+    for (const MeshMemory& memory : ours)
+      if (is_on(rank, memory)) all += static_cast<double>(memory.activations.value());
+    if (all == 0) continue;
+    const double part = static_cast<double>(best.prediction.memory[i].arena.value()) / all;
+    for (size_t m = 0; m < ours.size(); ++m)
+      if (is_on(rank, ours[m]))
+        numbers.memory[m].activations =
+            Bytes(std::llround(part * static_cast<double>(ours[m].activations.value())));
+  }
+}
+
 /// The placements are checked. Of many micro-batches a shorter step is compiled.
 DescribedPlan described(const Planned& planned, bool moves_boundaries) {
   const Candidate& best = planned.best()->candidate;
@@ -55,6 +79,8 @@ DescribedPlan described(const Planned& planned, bool moves_boundaries) {
     const Compiled compiled = compile_on(request, plan);
     PlanNumbers numbers = numbers_of(compiled, plan_summary(plan));
     numbers.reserve = planned.best()->fullest.memory.reserve;
+    if (planned.cluster->description().runtime.fusion != Fusion::kNone)
+      set_activations(*planned.best(), numbers);
     return DescribedPlan{heading + summary_text(numbers, RepeatedRows(compiled.graph)),
                          described_stages(planned, compiled, moves_boundaries)};
   };
@@ -74,6 +100,10 @@ void PlanCommand::describe(OptionParser& parser) {
                "The devices and their links: a cluster file, or one line such as '8xa100-80g' or "
                "'4x8xh100-sxm;ib=400Gb'; default: this machine, as measure --keep kept it"},
               cluster);
+  parser.text({"--runtime", "NAME|FILE",
+               "Whose software runs the step: tessera, torch-eager, torch-compile, megatron or a "
+               "file of a profile; default: that of the cluster file, else torch-compile on GPUs"},
+              runtime);
   parser.number({"--ranks", "N", "Use exactly N devices; default: all of the cluster"}, ranks, 1);
   parser.number({"--max-ranks", "N", "Use at most N devices: as many as are fastest"}, max_ranks,
                 1);
@@ -161,7 +191,7 @@ EvaluationOptions PlanCommand::evaluation() const {
 }
 
 ExitCode PlanCommand::run(Processes&) {
-  const auto machines = cluster_for({.cluster = cluster});
+  const auto machines = cluster_for({.cluster = cluster, .runtime = runtime});
   const int count = rank_limit(*machines);
   const ConfigFile read = read_config_file(file, overrides.sets, count);
   if (out) check_output(*out);
@@ -186,7 +216,7 @@ ExitCode PlanCommand::run(Processes&) {
 
 ExitCode PlanCommand::print_plan_search(const Planned& planned) const {
   Document document = plan_search_document(planned);
-  std::string text = verdict_line(planned);
+  std::string text = verdict_line(planned) + runtime_line(planned);
   for (const std::string& note : plan_search_notes(planned)) text += "note: " + note + "\n";
   text += problem_text(planned) + floor_text(planned) + axes_text(planned);
   const EvaluatedCandidate* best = planned.best();

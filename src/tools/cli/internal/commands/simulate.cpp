@@ -124,8 +124,7 @@ void SimulateCommand::describe(OptionParser& parser) {
               map_ranks);
   parser.text({"--runtime", "NAME|FILE",
                "Whose software runs the step: tessera, torch-eager, torch-compile, megatron or a "
-               "file of a profile; "
-               "default: that of the cluster file, else tessera"},
+               "file of a profile; default: that of the cluster file, else torch-compile on GPUs"},
               runtime);
   parser.text({"-o,--out", "FILE", "Write the plan with the mapping of its ranks and the prices"},
               plan_file);

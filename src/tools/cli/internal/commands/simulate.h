@@ -19,7 +19,7 @@ struct SimulateCommand : Command {
   std::string cluster;                // a file or one line
   std::vector<std::string> compared;  // plans beside the one of the session
   bool map_ranks = false;
-  std::string runtime;    // whose kernels run; "": ours
+  std::string runtime;    // whose kernels run; "": the usual one
   std::string plan_file;  // for the plan with its mapping; "": none
   std::optional<std::string> trace;
   std::optional<std::string> report;  // the file of a page

@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "simulator/step/step_text.h"
 #include "tools/cli/internal/print/repeated_rows.h"
+#include "tools/cli/internal/print/runtime_text.h"
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/print/plan/explanation.h"
 
@@ -196,12 +197,7 @@ Document to_document(const PredictedRun& run) {
   document["step_seconds"] = prediction.step.value();
   document["step_ms"] = 1e3 * prediction.step.value();
   document[run.work.unit + "s_per_s"] = run.units_per_second();
-  const RuntimeProfile& runtime = run.cluster->description().runtime;
-  document["runtime"] = runtime.name;
-  if (runtime.high > 0) {
-    document["interval_ms"].append(1e3 * runtime.low * prediction.step.value());
-    document["interval_ms"].append(1e3 * runtime.high * prediction.step.value());
-  }
+  add_runtime(run.cluster->description().runtime, prediction.step, document);
   document["mfu"] = run.mfu();
   document["hfu"] = prediction.utilization();
   document["bubble"] = prediction.bubble();
@@ -238,21 +234,6 @@ Document to_document(const PredictedRun& run) {
   }
   return document;
 }
-
-namespace {
-
-/// Whose software was predicted, and how far such steps are from their predictions.
-std::string runtime_text(const RuntimeProfile& runtime, Seconds step) {
-  if (runtime.fusion == Fusion::kNone) return "";
-  std::string text = fmt::format("runtime     {}: {}\n", runtime.name, runtime.source);
-  if (runtime.high > 0)
-    text += fmt::format("interval    8 of 10 measured steps take {} to {}\n",
-                        step_text(Seconds(runtime.low * step.value())),
-                        step_text(Seconds(runtime.high * step.value())));
-  return text;
-}
-
-}  // namespace
 
 std::string prediction_text(const PredictedRun& run) {
   const StepPrediction& prediction = run.prediction;

@@ -6,13 +6,13 @@
 
 #include "base/error.h"
 #include "base/text/count_text.h"
-#include "cluster/cluster/cluster_file.h"
 #include "tools/cli/internal/print/plan/measured_text.h"
 #include "tools/cli/internal/print/plan/plan_search_text.h"
 #include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/earlier_plans.h"
 #include "tools/cli/internal/run/fixed_decisions.h"
 #include "tools/cli/internal/run/measured_plans.h"
+#include "tools/cli/internal/run/named_cluster.h"
 #include "tools/cli/internal/run/this_machine.h"
 
 namespace tessera {
@@ -86,7 +86,7 @@ Planned automatic_plan_search(const ConfigFile& file, int ranks, const Automatic
 }
 
 std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options) {
-  if (options.cluster) return std::make_shared<const Cluster>(cluster_of(*options.cluster));
+  if (options.cluster) return named_cluster(*options.cluster, options.runtime).cluster;
   ClusterDescription description = this_machine();
   // A launcher binds each process to a core, and only this one is seen.
   if (options.from_leader && !kept_machine()) use_online_cores(description);

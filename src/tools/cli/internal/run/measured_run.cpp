@@ -87,7 +87,7 @@ Seconds PredictableRun::predicted_on(const Cluster& cluster,
   const NamedCluster named{std::shared_ptr<const Cluster>(std::shared_ptr<void>(), &cluster),
                            cluster_name};
   PredictOptions options;
-  options.prefetch_exchanges = cluster.type(0).kind != HardwareKind::kCpu;
+  options.prefetch_exchanges = runs_exchanges_ahead(cluster);
   return predict_step(tasks, deployment_of(session.plan, named), options).step;
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "cluster/cluster/cluster_file.h"
-#include "cluster/cluster/profile_file.h"
 #include "ir/models/graphs.h"
 #include "ir/precision/precision.h"
 #include "simulator/step/place_ranks.h"
@@ -48,16 +46,6 @@ size_t PredictedRun::fullest() const {
   return std::ranges::max_element(prediction.memory, {}, share) - prediction.memory.begin();
 }
 
-NamedCluster named_cluster(const std::string& file_or_line, const std::string& runtime) {
-  auto cluster = std::make_shared<const Cluster>(cluster_of(file_or_line));
-  if (!runtime.empty()) {
-    cluster = std::make_shared<const Cluster>(
-        on_runtime(cluster->description(), profile_called(runtime)));
-  }
-  const std::string& name = cluster->description().name;
-  return {cluster, name.empty() ? file_or_line : name};
-}
-
 PredictedRun predict_run(const Workload& work, const Plan& plan, const Compiled& compiled,
                          const NamedCluster& cluster) {
   PredictedRun run{.cluster = cluster.cluster,
@@ -66,8 +54,7 @@ PredictedRun predict_run(const Workload& work, const Plan& plan, const Compiled&
                    .work = work_of(work.network, work.graph),
                    .prediction = {}};
   PredictOptions options;
-  options.prefetch_exchanges = cluster.cluster->type(0).kind != HardwareKind::kCpu &&
-                               cluster.cluster->description().runtime.overlaps;
+  options.prefetch_exchanges = runs_exchanges_ahead(*cluster.cluster);
   options.products = type_of_products(work.graph);
   options.has_timeline = work.has_timeline;
   options.explains = true;

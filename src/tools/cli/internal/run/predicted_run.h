@@ -8,6 +8,7 @@
 #include "cluster/mapping/mapping.h"
 #include "compiler/lower/lower.h"
 #include "simulator/step/step_prediction.h"
+#include "tools/cli/internal/run/named_cluster.h"
 #include "tools/cli/internal/run/session.h"
 
 namespace tessera {
@@ -52,15 +53,6 @@ struct PredictedRun {
   /// The index of the rank whose memory is fullest.
   size_t fullest() const;
 };
-
-/// The cluster of a command line: a file or one line. Its name is that of its description, else the
-/// line.
-struct NamedCluster {
-  std::shared_ptr<const Cluster> cluster;
-  std::string name;
-};
-///   runtime  a profile (profile_called), in place of that of the cluster; "" leaves it
-NamedCluster named_cluster(const std::string& file_or_line, const std::string& runtime = "");
 
 /// The devices of the ranks: those of the mapping of the plan when it is one for this cluster,
 /// otherwise in order.

@@ -14,6 +14,7 @@
 #include "planner/search/candidates/step_terms.h"
 #include "simulator/step/step_text.h"
 #include "tools/cli/internal/print/plan/measured_text.h"
+#include "tools/cli/internal/print/runtime_text.h"
 #include "tools/cli/internal/print/text_table.h"
 
 namespace tessera {
@@ -295,6 +296,11 @@ std::string verdict_line(const Planned& planned) {
                          : "; " + speed + " times one " + first_device_text(*planned.cluster));
 }
 
+std::string runtime_line(const Planned& planned) {
+  if (!planned.best()) return "";
+  return runtime_text(planned.cluster->description().runtime, planned.best()->step());
+}
+
 std::vector<std::string> verdict_lines(const Planned& planned) {
   const EvaluatedCandidate& best = *planned.best();
   std::vector<std::string> compared, exposed;
@@ -465,6 +471,7 @@ Document plan_search_document(const Planned& planned) {
   document["ranks"] = best ? Document(best->ranks()) : Document();
   document["axes"] = best ? axes_document(best->candidate.plan, *planned.cluster) : Document();
   document["step_seconds"] = best ? Document(best->step().value()) : Document();
+  add_runtime(planned.cluster->description().runtime, best ? best->step() : Seconds(0), document);
   document[planned.unit + "s_per_s"] =
       best ? Document(planned.units_per_second(*best)) : Document();
   document["peak_bytes"] = best ? Document(best->fullest.memory.all().value()) : Document();

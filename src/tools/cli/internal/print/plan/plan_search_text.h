@@ -15,6 +15,8 @@ namespace tessera {
 /// one device"; "with 9 ranks on 4 cores" where ranks share cores; when nothing fits, that and the
 /// bytes that the nearest candidate lacks.
 std::string verdict_line(const Planned& planned);
+/// Whose software runs the best plan, and the interval of its step; "" of our own runtime.
+std::string runtime_line(const Planned& planned);
 
 /// Five lines: the verdict, what it was compared with, where the time goes, what is sent, and for
 /// which devices.
