@@ -196,6 +196,8 @@ def torchtitan(folder):
             kind="llama", context=row["seq"], vocabulary=128256, dropout=0, batch=batch,
             precision="bf16", fsdp=fsdp, tp=row["tp"], pp=row["pp"], zero=3,
             recompute="full" if row["act_ckpt"] == "full" else "selective",
+            # its tensor parallelism divides the norms over the sequence, too
+            sequence_parallel="true" if int(row["tp"]) > 1 else "",
             cluster=cluster(device, gpus, 8, "ib=8x400Gb"),
             runtime="torch-compile" if row["compile"] == "1" else "torch-eager",
             step_s=batch * int(row["seq"]) / (tokens * gpus), memory_gib=row["mem_gib"],

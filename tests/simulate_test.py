@@ -100,6 +100,34 @@ class Simulate(unittest.TestCase):
                     self.assertEqual(planned["peak_bytes"] - planned["reserve_bytes"], simulated["peak_bytes"])
                     self.assertLess(planned["floor_seconds"], planned["step_seconds"])
 
+    def test_activations_of_a_layer_are_those_of_published_formulas(self):
+        # Korthikanti et al., 2205.05198, table 2; without scores in memory its selective recompute.
+        length, width, heads, tp = 2048, 6144, 64, 8
+        scores = 5 * heads * length / width
+        plain, divided = "tp=8", "tp=8,sequence_parallel=true"
+        formulas = [
+            (plain, "scores", 10 + 24 / tp + scores / tp),
+            (divided, "scores", (34 + scores) / tp),
+            (plain, "blocked", 10 + 24 / tp),
+            (divided, "blocked", 34 / tp),
+            ("tp=8,recompute=full", "scores", 2),
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            profile = pathlib.Path(folder) / "profile.toml"
+            for plan, attention, formula in formulas:
+                profile.write_text(f'profile = "megatron"\nattention = "{attention}"\nmargin = 0.0\n')
+
+                def arena(layers, batch):
+                    return max(rank["arena_bytes"] for rank in run_json(
+                        "simulate", "configs/gpt.toml", "--plan", plan, "--cluster", "8xa100-80g", "--runtime", profile,
+                        "--set", f"model.layers={layers}", f"train.batch={batch}", f"model.width={width}", f"model.heads={heads}",
+                        f"model.context={length}", "model.dropout=0.1", "train.precision=f16", "data.held_out=0")["ranks"])
+
+                # What the batch adds, so that copies of weights and gradients are not in it.
+                added = arena(4, 32) - arena(2, 32) - arena(4, 16) + arena(2, 16)
+                with self.subTest(plan=plan, attention=attention):
+                    self.assertAlmostEqual(added / (2 * 16 * length * width) / formula, 1, delta=0.02)
+
     def test_runs_of_a_table_are_replayed_and_a_profile_is_fitted_to_them(self):
         table = ROOT / "docs/examples/runs.csv"
         replayed = run_json("replay", table)

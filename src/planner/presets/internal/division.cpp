@@ -209,7 +209,10 @@ void Division::divide_positions(TensorMarks& marks, const std::string& origin,
     }
     for (const OpId op : tensor_class.weight_ops) {
       for (const ValueId input : graph_.op(op).inputs)
-        if (is_gathered(input, index)) gathered.insert(input);
+        if (is_gathered(input, index)) {
+          gathered.insert(input);
+          placed[placements_of_operands(op)].push_back(graph_.op(op).name);
+        }
       for (const OpId gradient : gradients[graph_.op(op).name])
         if (const std::string text = placements_of_gradient(op, gradient, marks); !text.empty())
           placed[text].push_back(graph_.op(gradient).name);
@@ -233,17 +236,29 @@ bool Division::is_gathered(ValueId input, DimClassIndex index) const {
          std::find(dims.begin(), dims.end(), index) == dims.end();
 }
 
+/// How a product takes its operands: positions whole, weights divided. Without it the weight may be
+/// gathered instead, which alone is smaller than many rows and leaves its result divided otherwise.
+std::string Division::placements_of_operands(OpId op) const {
+  std::vector<std::string> inputs;
+  for (const ValueId input : graph_.op(op).inputs) inputs.push_back(spec_of(axes_of(input), "P()"));
+  return "[" + join(inputs, ", ") + "]";
+}
+
 /// How an op of the backward takes its operands where positions are whole: the results of the
-/// forward as they are divided, and the gradient of the result of `op` as that result. "" for an op
-/// that does not have both.
+/// forward, or weights, as they are divided, and the gradient of the result of `op` as that result.
+/// "" for an op that does not have both.
 std::string Division::placements_of_gradient(OpId op, OpId gradient,
                                              const TensorMarks& marks) const {
   const Op& made = graph_.op(op);
   const ValueId result = made.outputs.front();
   std::vector<std::string> inputs;
-  bool reads_forward = false, reads_gradient = false, has_tensor = false;
+  bool reads_forward = false, reads_gradient = false, has_tensor = false, reads_weight = false;
   for (const ValueId input : graph_.op(gradient).inputs) {
-    if (variable_after(graph_, input)) return "";
+    if (variable_after(graph_, input)) {
+      reads_weight = true;
+      inputs.push_back(spec_of(axes_of(input), "P()"));
+      continue;
+    }
     const bool is_operand = std::ranges::count(made.inputs, input) > 0;
     if (!is_operand && graph_.type(input).shape != graph_.type(result).shape) return "";
     reads_forward |= is_operand;
@@ -253,8 +268,9 @@ std::string Division::placements_of_gradient(OpId op, OpId gradient,
       has_tensor |= std::ranges::count(dim, kTensorAxis) > 0;
     inputs.push_back(spec_of(axes, "P()"));
   }
-  if (!reads_forward || !reads_gradient) return "";
+  if (!reads_gradient || reads_forward == reads_weight) return "";
   std::string text = "[" + join(inputs, ", ") + "]";
+  if (reads_weight) return text;
   // The gradient of the rows of a table is divided as the table is. Where it has a mark, that does.
   if (has_tensor) return text;
   if (marks.has(graph_.op(gradient).outputs.front())) return "";

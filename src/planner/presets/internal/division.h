@@ -102,6 +102,7 @@ class Division {
   void divide_positions(TensorMarks& marks, const std::string& origin,
                         std::vector<Mark>& of_ops) const;
   bool is_gathered(ValueId input, DimClassIndex index) const;
+  std::string placements_of_operands(OpId op) const;
   std::string placements_of_gradient(OpId op, OpId gradient, const TensorMarks& marks) const;
   std::string summed_over_micro_batches(const AxesOfDims& axes) const;
   void divide(const std::vector<DimClassIndex>& classes, const std::vector<std::string>& axes);

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "ir/graph/derivations.h"
+
 namespace tessera {
 namespace {
 
@@ -38,6 +40,11 @@ constexpr int64_t kMuchLarger = 8;
 /// Of a value that several ops read: autodiff calls it so (ir/autodiff/autodiff.h).
 bool is_sum_of_gradients(const KernelStep& step) {
   return step.op.text().find(".grad.sum") != std::string::npos;
+}
+
+/// Is it a result of the forward that the backward computes again?
+bool is_made_again(const std::string& name) {
+  return first_computation(name) != name;
 }
 
 void add(RegisterIndex reg, std::vector<RegisterIndex>& list) {
@@ -210,10 +217,15 @@ const std::set<RegisterIndex>& FusedKernels::read_alone(TaskId id) {
 
 /// Do other tasks need what a task makes in memory?
 bool FusedKernels::is_written(const Register& reg, RegisterIndex index, const Task& maker) {
-  if (reg.storage == Register::Storage::kVariable) return true;
+  const bool is_mask = reg.type->dtype == DType::kBool;  // of a dropout: autograd keeps it
+  if (reg.storage == Register::Storage::kVariable || (is_mask && !reg.consumers.empty()))
+    return true;
   return std::ranges::any_of(reg.consumers, [&](TaskId consumer) {
     const Task& task = graph_.tasks[consumer];
-    return task.kind != Task::Kind::kCompute || task.role == maker.role ||
+    const bool may_compute_it_again =
+        task.role == Role::kBackward &&
+        (maker.role == Role::kForward || is_made_again(reg.name.text()));
+    return task.kind != Task::Kind::kCompute || !may_compute_it_again ||
            read_alone(consumer).contains(index);
   });
 }
@@ -229,7 +241,7 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
   for (size_t g = 0; g < groups.size(); ++g)
     for (const size_t step : groups[g]) group_of[step] = g;
   // What steps of other kernels of the task read.
-  std::map<RegisterIndex, size_t> maker;
+  std::map<RegisterIndex, size_t> maker, unwritten;
   std::set<RegisterIndex> crossing, inside;
   found.kernels.resize(groups.size());
   size_t i = 0;
@@ -258,7 +270,7 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
           is_written(reg, output, task))
         add(output, kernel.writes);
       else if (!reg.consumers.empty())
-        found.unwritten[output] = group;
+        unwritten[output] = group;
     }
   }
   // What another task left unwritten is computed again from what that read.
@@ -269,16 +281,16 @@ const FusedKernels::OfTask& FusedKernels::find(TaskId id) {
       const bool is_of_other = !producer.is_none() && producer != id &&
                                graph_.tasks[producer].kind == Task::Kind::kCompute;
       const OfTask* other = is_of_other ? &find(producer) : nullptr;
-      const auto unwritten =
-          other ? other->unwritten.find(read) : std::map<RegisterIndex, size_t>::const_iterator();
-      if (!other || unwritten == other->unwritten.end()) {
+      if (!other || !other->unwritten.contains(read)) {
         add(read, reads);
         continue;
       }
-      for (const RegisterIndex source : other->kernels[unwritten->second].reads) add(source, reads);
+      for (const RegisterIndex source : other->unwritten.at(read)) add(source, reads);
     }
     kernel.reads = std::move(reads);
   }
+  for (const auto& [output, group] : unwritten)
+    found.unwritten[output] = found.kernels[group].reads;
   join_lists(task, found.kernels);
   return found;
 }

@@ -21,9 +21,10 @@ struct FusedKernel {
   /// Of the task, ascending; without casts to wider types and what is much larger than its inputs
   /// (broadcasts, constants, random numbers), which readers make as they read.
   std::vector<size_t> steps;
-  /// From and to memory, each once. What the steps make for each other is in neither, and what they
-  /// make for the backward is not written where element-wise steps alone read it there: these
-  /// compute it again from what this kernel reads.
+  /// From and to memory, each once. What the steps make for each other is in neither, and what
+  /// those of the forward, or those that compute it again, make for the backward is not written
+  /// where element-wise steps alone read it there, except for masks: these compute it again from
+  /// what this kernel reads.
   std::vector<RegisterIndex> reads, writes;
   bool is_alone = false;  // a step with a price of its own
   /// A part of a kernel that works on a list of tensors: it takes no launch of its own.
@@ -55,7 +56,7 @@ class FusedKernels {
  private:
   struct OfTask {
     std::vector<FusedKernel> kernels;
-    std::map<RegisterIndex, size_t> unwritten;  // the kernel that makes it
+    std::map<RegisterIndex, Registers> unwritten;  // what the kernel that makes it reads
   };
   /// By register that readers make themselves: what they read in its place.
   using Sources = std::map<RegisterIndex, Registers>;

@@ -11,7 +11,11 @@
 namespace tessera {
 namespace {
 
+using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 OperationClass class_by_name(const Task&, const KernelStep& step) {
   return step.call->kernel.starts_with("dot") ? OperationClass::kMatmul
@@ -102,6 +106,40 @@ TEST(FusedKernels, WhatElementwiseStepsOfTheBackwardReadIsNotWritten) {
     EXPECT_EQ(reads.find(" t "), std::string::npos) << kernel;
   }
   EXPECT_TRUE(reads_product);
+}
+
+// exp(v) is of a list, which is put before the other kernels.
+TEST(FusedKernels, WhatIsComputedAgainReadsWhatItsOwnKernelReads) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {8, 64}});
+  const ValueId w = b.variable("w", {DType::kF32, {64, 32}}, Initializer::normal(0, 0.1));
+  const ValueId v = b.variable("v", {DType::kF32, {64, 32}}, Initializer::normal(0, 0.1));
+  const ValueId t = b.unary("tanh", b.dot(x, w, "mk,kn->mn", "h"), "t");
+  const ValueId d = b.dot(x, b.unary("exp", v, "e"), "mk,kn->mn", "d");
+  const ValueId loss = b.add(b.reduce_sum(b.unary("square", t, "q"), {0, 1}, "one"),
+                             b.reduce_sum(d, {0, 1}, "two"), "loss");
+  graph.add_output("loss", loss);
+  add_training(b, loss, {.kind = OptimizerKind::kSgd});
+  const TaskGraph tasks = compiled_graph(graph);
+  EXPECT_TRUE(kernels_of(tasks, Fusion::kAll, Role::kForward).front().starts_with("e from v"));
+  EXPECT_THAT(kernels_of(tasks, Fusion::kAll, Role::kBackward),
+              Contains(AllOf(StartsWith("q.grad"), HasSubstr("t.grad.x from h "))));
+}
+
+// The gradient of a bias is a sum of many rows: the update does not compute them again.
+TEST(FusedKernels, GradientsOfParametersAreWritten) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {64, 64}});
+  const ValueId c = b.variable("c", {DType::kF32, {64}}, Initializer::constant(0));
+  const ValueId biased = b.add(x, b.broadcast(c, {64, 64}, {1}, "rows"), "biased");
+  const ValueId loss = b.reduce_sum(b.unary("square", biased, "q"), {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  add_training(b, loss, {.kind = OptimizerKind::kSgd});
+  for (const std::string& kernel :
+       kernels_of(compiled_graph(graph), Fusion::kAll, Role::kOptimizer))
+    EXPECT_EQ(kernel.find(" x "), std::string::npos) << kernel;
 }
 
 constexpr const char* kBias =
