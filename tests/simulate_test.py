@@ -100,6 +100,14 @@ class Simulate(unittest.TestCase):
                     self.assertEqual(planned["peak_bytes"] - planned["reserve_bytes"], simulated["peak_bytes"])
                     self.assertLess(planned["floor_seconds"], planned["step_seconds"])
 
+    def test_types_that_a_device_does_not_compute_are_priced_as_f32_and_said(self):
+        words = [*GPT, "--plan", "dp=2", "--cluster", "2xv100-16g", "--set", "model.width=2048", "model.heads=16", "model.context=512", "train.batch=32"]
+        half = run("simulate", *words, "train.precision=bf16", "--json")
+        self.assertIn("v100-16g has no arithmetic in bf16", half.stderr)
+        short = run("simulate", *words, "train.precision=f16", "--json")
+        self.assertNotIn("arithmetic in", short.stderr)
+        self.assertLess(json.loads(short.stdout)["step_ms"], json.loads(half.stdout)["step_ms"])
+
     def test_activations_of_a_layer_are_those_of_published_formulas(self):
         # Korthikanti et al., 2205.05198, table 2; without scores in memory its selective recompute.
         length, width, heads, tp = 2048, 6144, 64, 8

@@ -78,6 +78,15 @@ constexpr std::array kSustained{Sustained{"gh200", 0.75},    Sustained{"h100-sxm
                                 Sustained{"h800", 0.75},     Sustained{"v100-16g", 0.9},
                                 Sustained{"v100-32g", 0.9}};
 
+/// Before Ampere, NVIDIA's devices compute no bf16: what is in it takes the rates of f32.
+constexpr std::array<std::string_view, 5> kWithoutBf16{"v100-16g", "v100-32g", "p100", "rtx2080",
+                                                       "titan-rtx"};
+
+std::vector<DType> half_types_of(const DevicePreset& preset) {
+  if (std::ranges::count(kWithoutBf16, preset.name) > 0) return {DType::kF16};
+  return {DType::kBF16, DType::kF16};
+}
+
 /// NVLink 2 of a machine with eight V100: each link has 25 GB/s in one direction.
 constexpr std::array<std::array<int, 3>, 16> kHybridCube{{{0, 1, 1},
                                                           {0, 2, 1},
@@ -174,7 +183,7 @@ DeviceType device_of(const DevicePreset& preset) {
     return type;
   }
   if (preset.f32_tflops > 0) type.peaks[DType::kF32] = preset.f32_tflops * 1e12;
-  for (DType dtype : {DType::kBF16, DType::kF16}) type.peaks[dtype] = preset.bf16_tflops * 1e12;
+  for (DType dtype : half_types_of(preset)) type.peaks[dtype] = preset.bf16_tflops * 1e12;
   type.reserve = Bytes(1'000'000'000);
   for (const Sustained& each : kSustained)
     if (each.name == preset.name) type.sustained = each.part;
@@ -189,7 +198,7 @@ DeviceType device_of(const DevicePreset& preset) {
        {OperationClass::kMatmul, OperationClass::kConvolution, OperationClass::kAttention}) {
     ClassRates& rates = cost.classes[operation];
     rates.flops_per_second = f32 * kMatmulPart;
-    for (DType dtype : {DType::kBF16, DType::kF16})
+    for (DType dtype : half_types_of(preset))
       rates.flops_per_second_of[dtype] = preset.bf16_tflops * 1e12 * kMatmulPart;
   }
   return type;

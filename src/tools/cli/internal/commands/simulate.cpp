@@ -7,9 +7,11 @@
 #include "base/text/text.h"
 #include "cluster/cluster/sources.h"
 #include "ir/models/family.h"
+#include "ir/precision/precision.h"
 #include "tools/cli/internal/print/predicted_and_measured.h"
 #include "tools/cli/internal/print/prediction_text.h"
 #include "tools/cli/internal/print/print.h"
+#include "tools/cli/internal/print/runtime_text.h"
 #include "tools/cli/internal/run/measured_run.h"
 #include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/predicted_run.h"
@@ -45,6 +47,9 @@ struct SimulatedPlan {
 SimulatedPlan simulated(const SimulateCommand& command, const Workload& work, Plan plan,
                         const NamedCluster& machines) {
   check_fits(plan, work.graph);
+  if (const std::string note = emulated_note(*machines.cluster, type_of_products(work.graph));
+      !note.empty())
+    tell("note: " + note + "\n");
   tell(other_cluster_note(plan, machines.cluster->description(), machines.name,
                           command.config.cost
                               ? "; its prices are those of --cost"

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
+#include "base/text/text.h"
 #include "simulator/step/step_text.h"
 
 namespace tessera {
@@ -21,6 +24,20 @@ std::string runtime_text(const RuntimeProfile& runtime, Seconds step) {
                         step_text(Seconds(runtime.low * step.value())),
                         step_text(Seconds(runtime.high * step.value())));
   return text;
+}
+
+std::string emulated_note(const Cluster& cluster, DType products) {
+  if (products != DType::kBF16 && products != DType::kF16) return "";
+  std::vector<std::string> names;
+  for (const DeviceType& type : cluster.description().types) {
+    const ClassRates* rates = type.cost.rates_of(OperationClass::kMatmul);
+    if (type.kind == HardwareKind::kGpu && rates && rates->flops_per_second &&
+        !rates->flops_per_second_of.empty() && !rates->flops_per_second_of.contains(products))
+      names.push_back(type.name);
+  }
+  if (names.empty()) return "";
+  return fmt::format("{} {} no arithmetic in {}: it is priced at the rate of f32",
+                     join(names, " and "), names.size() == 1 ? "has" : "have", to_text(products));
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 
 #include "base/files/document.h"
 #include "base/units.h"
+#include "cluster/cluster/cluster.h"
 #include "cluster/cluster/runtime_profile.h"
 
 namespace tessera {
@@ -13,5 +14,9 @@ namespace tessera {
 std::string runtime_text(const RuntimeProfile& runtime, Seconds step);
 /// The same as keys "runtime" and, where it is known, "interval_ms".
 void add_runtime(const RuntimeProfile& runtime, Seconds step, Document& document);
+
+/// Of devices that have no arithmetic of this type; "" where all have. Their products are priced at
+/// their rate of f32.
+std::string emulated_note(const Cluster& cluster, DType products);
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 
 #include "base/text/count_text.h"
 #include "base/text/text.h"
+#include "ir/precision/precision.h"
 #include "planner/search/answers/axis_levels.h"
 #include "planner/search/answers/pareto_front.h"
 #include "planner/search/candidates/step_floor.h"
@@ -385,6 +386,9 @@ std::vector<std::string> plan_search_notes(const Planned& planned) {
   std::vector<std::string> notes;
   const EvaluatedCandidate* best = planned.best();
   if (result.measured) notes.push_back(measured_note(result));
+  if (std::string note = emulated_note(*planned.cluster, type_of_products(*planned.graph));
+      !note.empty())
+    notes.push_back(std::move(note));
   if (best && best != &result.candidates.front() && !result.measured) {
     const EvaluatedCandidate& first = result.candidates.front();
     notes.push_back(fmt::format("{} {} is faster, with {} a step{}", first.candidate.name,
