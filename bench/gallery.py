@@ -39,7 +39,8 @@ LSTM = {
 MODELS = [
     ("gpt, 12 layers x 768", gpt(12, 768, 12, 512, 32768, 64)),
     ("llama, 8 layers x 2048", gpt(8, 2048, 16, 512, 32768, 32, "llama", kv_heads=8)),
-    ("bert, 12 layers x 768", gpt(12, 768, 12, 256, 30522, 64, "bert")),
+    ("bert, 12 layers x 768", changed(gpt(12, 768, 12, 256, 30522, 64, "bert"),
+                                      data={"mask_block": 6})),
     ("resnet50", changed(RESNET, train={"batch": 64})),
     ("unet", changed(UNET, train={"batch": 32})),
     ("two_tower", gpt(2, 256, 4, 128, 131072, 64, "two_tower")),

@@ -47,7 +47,8 @@ LAYERS = {
     "planner": [*BELOW_COMPILER, "compiler", "simulator"],  # beside runtime
     "runtime": BELOW_COMPILER,
     "training": [*BELOW_COMPILER, "compiler", "simulator", "planner", "runtime"],
-    "tools": [*BELOW_COMPILER, "compiler", "simulator", "planner", "runtime", "training"],
+    "frontend": [*BELOW_COMPILER, "compiler", "simulator", "planner", "runtime", "training"],
+    "tools": [*BELOW_COMPILER, "compiler", "simulator", "planner", "runtime", "training", "frontend"],
 }
 MOST_FOLDERS_OF_SRC = 14
 

@@ -16,6 +16,7 @@
 #include "cluster/cluster/import/import.h"
 #include "cluster/cost/cost_file.h"
 #include "compiler/plan/plan.h"
+#include "frontend/models/model_file.h"
 #include "tools/fuzz/fuzz_case.h"
 #include "training/checkpoint/index.h"
 #include "training/checkpoint/safetensors.h"
@@ -56,6 +57,11 @@ class TemporaryFile {
 void read_config(Bytes bytes) {
   const TemporaryFile file(bytes, ".toml");
   read_config_file(file.path());
+}
+
+void read_hugging_face_file(Bytes bytes) {
+  const TemporaryFile file(bytes, ".json");
+  read_model_file(file.path().string(), {});
 }
 
 void read_plan_file(Bytes bytes) {
@@ -148,6 +154,7 @@ void read_fuzz_case(Bytes bytes) {
 
 constexpr Reader kReaders[] = {
     {"config", read_config},
+    {"hugging_face", read_hugging_face_file},
     {"plan", read_plan_file},
     {"cost", read_cost},
     {"cluster", read_cluster_text},

@@ -187,6 +187,11 @@ ConfigFile read_config_file(const std::filesystem::path& file, const std::vector
   return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets, ranks);
 }
 
+ConfigFile read_config_settings(Document settings, const std::string& origin,
+                                const std::vector<std::string>& sets, std::optional<int> ranks) {
+  return parse_config(std::move(settings), origin, sets, ranks);
+}
+
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {
   return read_config_file(file, sets).run;
 }

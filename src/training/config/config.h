@@ -60,6 +60,11 @@ struct ConfigFile {
 ConfigFile read_config_file(const std::filesystem::path& file,
                             const std::vector<std::string>& sets = {},
                             std::optional<int> ranks = std::nullopt);
+/// The same from settings that were made of another file.
+///   origin  that file, for messages
+ConfigFile read_config_settings(Document settings, const std::string& origin,
+                                const std::vector<std::string>& sets = {},
+                                std::optional<int> ranks = std::nullopt);
 /// Reads only the run.
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
 

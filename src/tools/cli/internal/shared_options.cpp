@@ -62,7 +62,11 @@ void add_options(OptionParser& parser, AutomaticOptions& options) {
 }
 
 void add_options(OptionParser& parser, ConfigOptions& options) {
-  parser.argument("CONFIG", "The configuration, a TOML file", options.file);
+  parser.argument(
+      "CONFIG",
+      "The configuration, a TOML file; or a config.json of Hugging Face or its folder, or "
+      "a known model such as llama3-8b",
+      options.file);
   add_plan_options(
       parser, options.plan, "FILE|PRESET|serial|auto",
       "A plan file, a preset such as dp=2,tp=2, 'serial', or 'auto', which finds one; "

@@ -52,6 +52,7 @@ struct ConfigOptions {
   std::string file;
   OverrideOptions overrides = {};
   PlanOptions plan = {};
+  std::string batch = {};                // ROWSxCONTEXT, of commands that have --batch
   std::optional<std::string> cost = {};  // a cost file: instead of the cost model of the plan
   AutomaticOptions automatic = {};       // a command has them by add_options of its own
 };

@@ -15,6 +15,7 @@
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/internal/run/automatic_plan.h"
 #include "tools/cli/internal/run/measured_run.h"
+#include "tools/cli/internal/run/named_model.h"
 #include "tools/cli/internal/run/predicted_run.h"
 #include "tools/cli/internal/run/session.h"
 #include "tools/cli/internal/run/trainer.h"
@@ -29,15 +30,12 @@ constexpr int64_t kComparedSteps = 10;
 constexpr int64_t kSampleTokens = 300;
 constexpr double kTemperature = 0.8;
 
-/// The folder of configurations: that of the sources of this program, otherwise the one beside it.
 std::filesystem::path find_configs() {
-  const std::filesystem::path built(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs");
-  const std::filesystem::path beside = program_file().parent_path() / "configs";
-  for (const auto& folder : {built, beside})
-    if (path_exists(folder / "gpt.toml")) return folder;
+  const std::filesystem::path folder = config_folder();
+  if (!folder.empty()) return folder;
   throw UserError(
       "the demo finds no configs/gpt.toml",
-      "it looked in '" + built.string() + "' and in '" + beside.string() + "'",
+      "it looked in the sources of the program, beside it and in its installation",
       "run the program from its source folder's build, or put the folder configs beside it",
       ExitCode::kMissingInput);
 }

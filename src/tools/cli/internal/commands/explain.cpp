@@ -21,6 +21,7 @@
 #include "tools/cli/internal/print/repeated_rows.h"
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/internal/run/automatic_plan.h"
+#include "tools/cli/internal/run/named_model.h"
 #include "tools/cli/internal/run/session.h"
 #include "tools/cli/print/plan/explanation.h"
 
@@ -314,7 +315,7 @@ ExplainCommand::Result ExplainCommand::explain_plan(const Graph& graph, const Co
 
 void ExplainCommand::explain_choice(const Plan& plan, Result& result) const {
   const int ranks = plan.rank_count();
-  const ConfigFile file = read_config_file(config.file, config.overrides.sets, ranks);
+  const ConfigFile file = named_model(config.file, config.overrides.sets, ranks);
   const ExplainedChoice choice =
       explained_choice(automatic_plan_search(file, ranks, config.automatic), plan, name);
   result.document["choice"] = choice_document(choice);

@@ -24,6 +24,7 @@
 #include "tools/cli/internal/run/earlier_plans.h"
 #include "tools/cli/internal/run/fixed_decisions.h"
 #include "tools/cli/internal/run/measured_plans.h"
+#include "tools/cli/internal/run/named_model.h"
 #include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/session.h"
 
@@ -95,7 +96,13 @@ DescribedPlan described(const Planned& planned, bool moves_boundaries) {
 }  // namespace
 
 void PlanCommand::describe(OptionParser& parser) {
-  parser.argument("CONFIG", "The configuration, a TOML file", file);
+  parser.argument(
+      "CONFIG",
+      "The configuration, a TOML file; or a config.json of Hugging Face or its folder, or "
+      "a known model such as llama3-8b",
+      file);
+  parser.text({"--batch", "ROWSxCONTEXT", "The rows of a step and the tokens of a row: 1024x4096"},
+              batch);
   parser.text({"--cluster", "FILE|LINE",
                "The devices and their links: a cluster file, or one line such as '8xa100-80g' or "
                "'4x8xh100-sxm;ib=400Gb'; default: this machine, as measure --keep kept it"},
@@ -193,7 +200,7 @@ EvaluationOptions PlanCommand::evaluation() const {
 ExitCode PlanCommand::run(Processes&) {
   const auto machines = cluster_for({.cluster = cluster, .runtime = runtime});
   const int count = rank_limit(*machines);
-  const ConfigFile read = read_config_file(file, overrides.sets, count);
+  const ConfigFile read = named_model(file, overrides.sets, count, batch);
   if (out) check_output(*out);
   if (report) check_output(*report);
   const std::string& name = machines->description().name;

@@ -124,6 +124,8 @@ void SimulateCommand::describe(OptionParser& parser) {
   parser.texts(
       {"--compare", "FILE|PRESET", "Another plan to predict beside this one; may be repeated"},
       compared);
+  parser.text({"--batch", "ROWSxCONTEXT", "The rows of a step and the tokens of a row: 1024x4096"},
+              config.batch);
   parser.flag({"--map-ranks", "",
                "Choose the devices of the ranks, so that those which exchange much are close"},
               map_ranks);

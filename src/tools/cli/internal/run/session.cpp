@@ -15,6 +15,7 @@
 #include "planner/presets/presets.h"
 #include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/run/automatic_plan.h"
+#include "tools/cli/internal/run/named_model.h"
 #include "training/engine/data/batch_rule.h"
 
 namespace tessera {
@@ -79,7 +80,7 @@ Session open_session(const ConfigOptions& options, const std::optional<Plan>& st
                      const PassOptions& passes) {
   Session session;
   const ConfigFile file =
-      read_config_file(options.file, options.overrides.sets, rank_count(options.plan));
+      named_model(options.file, options.overrides.sets, rank_count(options.plan), options.batch);
   session.config = file.run;
   check_fits(session.config);
   const auto graph = [&] { return sized_graph(session.config); };

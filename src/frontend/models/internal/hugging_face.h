@@ -1,0 +1,30 @@
+// A config.json of Hugging Face's transformers: the sizes of a model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/files/document.h"
+
+namespace tessera {
+
+/// The settings of a configuration: its tables [model] and [train].
+struct ReadModel {
+  Document settings;
+  std::vector<std::string> notes = {};
+};
+
+/// Does it have a model_type?
+bool is_hugging_face(const Document& config);
+
+/// llama and mistral as a model of kind llama, gpt2 as one of kind gpt; the keys of transformers 4
+/// and 5. The sizes, and with them the cost of a step, are those of the file. The step that is
+/// assumed: a context of at most 4,096 tokens, 4M tokens in a batch, bf16 (f16 where the weights
+/// are), adamw with a clipped norm.
+///
+///   requires  is_hugging_face(config)
+///   throws    UserError (65) for another model_type, a key that is missing or malformed, and a
+///             value whose arithmetic no model here has
+ReadModel read_hugging_face(const Document& config, const std::string& origin);
+
+}  // namespace tessera

@@ -1,0 +1,128 @@
+#include "frontend/models/model_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/files/file.h"
+#include "frontend/models/internal/hugging_face.h"
+#include "training/engine/graphs.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const std::filesystem::path kKnown =
+    std::filesystem::path(TESSERA_SOURCE_DIR) / "configs" / "models";
+
+int64_t parameters_of(const RunConfig& config) {
+  RunConfig one = config;
+  one.train.batch = 1;
+  const Graph graph = training_graph(one);
+  int64_t count = 0;
+  for (const Variable& variable : graph.variables())
+    if (variable.trainable) count += element_count(graph.type(variable.value).shape);
+  return count;
+}
+
+// The parameters that the publishers of these models say, as the index of their weights has them.
+TEST(KnownModels, HaveTheirPublishedParameters) {
+  const std::map<std::string, int64_t> published{{"gpt2", 124'439'808},
+                                                 {"gpt2-xl", 1'557'611'200},
+                                                 {"tinyllama-1.1b", 1'100'048'384},
+                                                 {"llama2-7b", 6'738'415'616},
+                                                 {"llama2-70b", 68'976'648'192},
+                                                 {"llama3-8b", 8'030'261'248},
+                                                 {"llama3-70b", 70'553'706'496},
+                                                 {"llama3-405b", 405'853'388'800},
+                                                 {"mistral-7b", 7'241'732'096}};
+  for (const auto& [name, count] : published)
+    EXPECT_EQ(parameters_of(read_model_file(name, {.known = kKnown}).config.run), count) << name;
+}
+
+TEST(KnownModels, AreAllReadWithoutKeysThatAreNotUnderstood) {
+  const std::vector<std::string> names = known_models(kKnown);
+  EXPECT_GE(names.size(), 20U);
+  for (const std::string& name : names)
+    EXPECT_THAT(read_model_file(name, {.known = kKnown}).notes, SizeIs(1)) << name;
+}
+
+TEST(KnownModels, ANameThatIsNoneIsRefusedWithTheNearest) {
+  try {
+    read_model_file("llama3-9b", {.known = kKnown});
+    FAIL() << "it is none";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kMissingInput);
+    EXPECT_THAT(error.what(), HasSubstr("did you mean 'llama3-8b'?"));
+  }
+}
+
+constexpr const char* kLlama =
+    R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100)";
+
+ReadModel read(const std::string& more) {
+  return read_hugging_face(parse_json(kLlama + more + "}", "config.json"), "config.json");
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    read_hugging_face(parse_json(text, "config.json"), "config.json");
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(HuggingFace, WhatIsLeftOutHasTheDefaultsOfTransformers) {
+  const ReadModel model = read("");
+  const Document& sizes = *model.settings.find("model");
+  EXPECT_EQ(sizes.find("kv_heads")->as_int(), 4);
+  EXPECT_EQ(sizes.find("context")->as_int(), 2048);
+  EXPECT_EQ(sizes.find("rope_base")->as_double(), 10000);
+  EXPECT_THAT(model.notes, IsEmpty());
+}
+
+TEST(HuggingFace, KeysOfTransformersFourAndFiveAreRead) {
+  const auto base = [](const ReadModel& model) {
+    return model.settings.find("model")->find("rope_base")->as_double();
+  };
+  EXPECT_EQ(base(read(R"(, "rope_theta": 500000.0)")), 500000);
+  const ReadModel five = read(
+      R"(, "dtype": "float16", "rope_parameters": {"rope_type": "default", "rope_theta": 7e5})");
+  EXPECT_EQ(base(five), 7e5);
+  EXPECT_EQ(five.settings.find("train")->find("precision")->as_string(), "f16");
+  EXPECT_THAT(five.notes, IsEmpty());
+}
+
+TEST(HuggingFace, WhatIsNotComputedOrNotReadIsNamed) {
+  const ReadModel model = read(R"(, "rope_scaling": {"factor": 8.0}, "number_of_experts": 8)");
+  ASSERT_THAT(model.notes, SizeIs(2));
+  EXPECT_THAT(model.notes[0], HasSubstr("rope_scaling"));
+  EXPECT_THAT(model.notes[1], HasSubstr("number_of_experts"));
+}
+
+TEST(HuggingFace, ArithmeticThatNoModelHereHasIsRefused) {
+  for (const char* key :
+       {R"("tie_word_embeddings": true)", R"("attention_bias": true)", R"("hidden_act": "gelu")",
+        R"("head_dim": 32)", R"("sliding_window": 128)"}) {
+    const std::string name(key + 1, std::string(key).find('"', 1) - 1);
+    EXPECT_THAT(error_of(std::string(kLlama) + ", " + key + "}"),
+                HasSubstr("config.json: " + name));
+  }
+  EXPECT_THAT(error_of(R"({"model_type": "mamba"})"), HasSubstr("gpt2, llama, mistral"));
+}
+
+TEST(HuggingFace, MalformedSizesAreRefused) {
+  EXPECT_THAT(error_of(R"({"model_type": "llama"})"), HasSubstr("has no hidden_size"));
+  for (const char* size : {"0", "-4", "1.5", "\"64\"", "[64]", "99999999999"})
+    EXPECT_THAT(error_of(R"({"model_type": "gpt2", "n_embd": )" + std::string(size) + "}"),
+                HasSubstr("n_embd is "));
+}
+
+}  // namespace
+}  // namespace tessera
