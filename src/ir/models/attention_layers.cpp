@@ -128,12 +128,16 @@ ValueId attention(LayerContext& context, ValueId x, ValueId source, const Attent
   const auto scope = builder.scope(name);
   const int64_t width = builder.shape(x)[2];
   const int64_t heads = options.heads, kv_heads = options.kv_heads == 0 ? heads : options.kv_heads;
-  ensure(heads > 0 && width % heads == 0, "the heads divide the width");
+  ensure(heads > 0 && (options.head > 0 || width % heads == 0), "the heads divide the width");
   ensure(heads % kv_heads == 0, "the heads of keys and values divide those of queries");
-  const int64_t head = width / heads;
+  const int64_t head = options.head == 0 ? width / heads : options.head;
   ValueId q = project(builder, x, into_heads(width, heads, head, options.bias), "q");
   ValueId k = project(builder, source, into_heads(width, kv_heads, head, options.bias), "k");
   ValueId v = project(builder, source, into_heads(width, kv_heads, head, options.bias), "v");
+  if (options.norms) {
+    q = rms_norm(context, q, "q_norm");
+    k = rms_norm(context, k, "k_norm");
+  }
   if (options.rotary_base > 0) {
     ensure(x == source, "queries and keys have the same places");
     const RotaryAngles angles =
@@ -152,7 +156,7 @@ ValueId attention(LayerContext& context, ValueId x, ValueId source, const Attent
   const ValueId mixed = context.decoding
                             ? mix_up_to_place(context, q, k, v, scale)
                             : builder.attention(q, k, v, options.causal, scale, "mix").out;
-  const Shape bias = options.bias ? Shape{width} : Shape{};
+  const Shape bias = options.bias && options.out_bias ? Shape{width} : Shape{};
   return project(builder, mixed,
                  {"bshd,hde->bse", {heads, head, width}, bias, options.out_deviation}, "out");
 }

@@ -36,7 +36,8 @@ ModelFamily gpt_family();
 /// tokens.weight, hidden.I.{weight,bias}, head.{weight,bias}.
 ModelFamily mlp_family();
 /// tokens.weight [V,E], blocks.I.{norm1.weight, attn.{q,k,v,out}.weight, norm2.weight,
-/// ffn.{gate,up,down}.weight}, norm.weight, head.weight [E,V].
+/// ffn.{gate,up,down}.weight}, norm.weight, head.weight [E,V] unless tied; with
+/// qkv_bias blocks.I.attn.{q,k,v}.bias, with head_norms blocks.I.attn.{q,k}_norm.weight.
 ModelFamily llama_family();
 /// SIDE is left or right: SIDE.{tokens.weight, positions.weight [context/2,E], blocks.I as in gpt,
 /// norm}; joined.{weight [2E,E], bias}, head.{weight,bias}. A tower attends in both directions and

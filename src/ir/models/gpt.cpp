@@ -6,18 +6,12 @@
 namespace tessera {
 namespace {
 
-/// x[B,S,E] times the transpose of table[V,E].
-ValueId tied_head(Builder& builder, ValueId x, ValueId table) {
-  const auto scope = builder.scope("head");
-  return builder.dot(x, table, "bse,ve->bsv", "dot");
-}
-
 ValueId gpt_logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
   const ValueId table = embedding_table(context, config.vocabulary, config.width, "tokens");
   const ValueId rows = context.builder.gather(table, tokens, "tokens.rows");
   ValueId x = dropout(context, add_positions(context, rows), config.dropout, "dropout");
   x = layer_norm(context, transformer_blocks(context, x, config, true), "norm");
-  return config.tied ? tied_head(context.builder, x, table)
+  return config.tied ? tied_head(context, x, table)
                      : linear(context, x, config.vocabulary, "head", 0.02, false);
 }
 

@@ -55,11 +55,16 @@ ValueId swiglu(LayerContext& context, ValueId x, int64_t inner, double out_devia
                std::string_view name);
 
 struct AttentionOptions {
-  int64_t heads = 1;  // divides the width
+  int64_t heads = 1;
   /// Divides heads: consecutive queries share keys and values; 0: the number of heads.
   int64_t kv_heads = 0;
-  bool causal = false;  // a position does not read later positions
-  bool bias = true;     // for the projections
+  bool causal = false;   // a position does not read later positions
+  int64_t head = 0;      // features of a head; 0: the width over the heads
+  bool bias = true;      // for the projections
+  bool out_bias = true;  // for the last one, too
+  /// RMS norms of the queries and of the keys of each head, before their rotation: `<name>.q_norm`,
+  /// `<name>.k_norm`.
+  bool norms = false;
   // rotates queries and keys by their positions, see rotary(); 0: no rotation
   double rotary_base = 0;
   double out_deviation = 0.02;  // initial deviation of the last weight

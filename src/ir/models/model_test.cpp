@@ -46,6 +46,12 @@ ModelConfig tiny_llama() {
   config.ffn = 6;
   return config;
 }
+ModelConfig tiny_qwen() {
+  ModelConfig config = tiny_llama();
+  config.tied = config.qkv_bias = config.head_norms = true;
+  config.head = 6;
+  return config;
+}
 ModelConfig tiny_two_tower() {
   return tiny("two_tower");
 }
@@ -60,10 +66,15 @@ ModelConfig tiny_recurrent(const std::string& kind) {
   return config;
 }
 std::vector<ModelConfig> one_of_each() {
-  return {tiny_gpt(),           tiny_tied(),
-          tiny_mlp(),           tiny_llama(),
-          tiny_two_tower(),     tiny_encoder_decoder(),
-          tiny("bert"),         tiny_recurrent("lstm"),
+  return {tiny_gpt(),
+          tiny_tied(),
+          tiny_mlp(),
+          tiny_llama(),
+          tiny_qwen(),
+          tiny_two_tower(),
+          tiny_encoder_decoder(),
+          tiny("bert"),
+          tiny_recurrent("lstm"),
           tiny_recurrent("gru")};
 }
 std::string name_of(const ModelConfig& config) {
@@ -277,6 +288,13 @@ TEST(Model, HasAsManyParametersAsItsFormulaSays) {
   const int64_t head = e / 4;
   EXPECT_EQ(parameter_count(llama),
             v * e + l * (2 * e * e + 2 * e * head + 3 * e * 20 + 2 * e) + e + e * v);
+  ModelConfig qwen = llama;
+  qwen.tied = qwen.qkv_bias = qwen.head_norms = true;
+  qwen.head = 6;
+  const int64_t heads = 4 * 6;
+  EXPECT_EQ(
+      parameter_count(qwen),
+      v * e + l * (2 * e * heads + 2 * e * 6 + heads + 2 * 6 + 2 * 6 + 3 * e * 20 + 2 * e) + e);
 }
 
 TEST(Model, HasTheInputsThatItReadsAndNoOthers) {

@@ -46,6 +46,14 @@ const ModelKey kFamilyKeys[] = {
      &ModelConfig::ffn,
      0,
      kMaxExtent},
+    {{"head", "Features of a head of attention; 0: the width over the heads", "128"},
+     &ModelConfig::head,
+     0,
+     kMaxExtent},
+    {{"qkv_bias", "Have queries, keys and values biases, as in Qwen 2?", "true"},
+     &ModelConfig::qkv_bias},
+    {{"head_norms", "Are queries and keys of each head normed, as in Qwen 3?", "true"},
+     &ModelConfig::head_norms},
     {{"depth", "Layers of the variant: 18, 20, 34, 50 or 56", "56"}, &ModelConfig::depth, 1, 1000},
     {{"rope_base", "Base of the angles of rotary positions", "500000.0"},
      &ModelConfig::rope_base,
@@ -110,6 +118,7 @@ void refuse_keys_of_others(const ConfigTable& table, const ModelFamily& family) 
 
 ModelConfig with_defaults(ModelConfig config) {
   if (config.kv_heads == 0) config.kv_heads = config.heads;
+  if (config.head == 0) config.head = config.width / std::max<int64_t>(config.heads, 1);
   if (config.ffn == 0) config.ffn = (config.width * 8 + 23) / 24 * 8;  // ceil(8/3 width / 8) * 8
   return config;
 }

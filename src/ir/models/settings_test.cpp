@@ -127,7 +127,8 @@ TEST(SettingsOf, ListsTheKeysOfTheFamilyWithTheirDefaultsFilledIn) {
                                  .heads = 5,
                                  .dropout = 0.5})),
             R"({"kind":"llama","vocabulary":11,"context":8,"layers":3,"width":20,"dropout":0.5,)"
-            R"("heads":5,"kv_heads":5,"ffn":56,)"
+            R"("heads":5,"tied":false,"kv_heads":5,"ffn":56,"head":4,"qkv_bias":false,)"
+            R"("head_norms":false,)"
             R"("rope_base":10000.0})");
 }
 

@@ -157,9 +157,8 @@ Document llama(Reader& reader, std::vector<std::string>& notes) {
   const int64_t context = std::min(longest, kLongestContext);
   model["context"] = context;
   model["rope_base"] = rope_base(reader, notes);
-  if (width % heads == 0)
-    reader.expect(reader.size("head_dim", width / heads) == width / heads, "head_dim",
-                  "heads of a model of kind llama have hidden_size / num_attention_heads features");
+  if (reader.find("head_dim")) model["head"] = reader.size("head_dim");
+  model["tied"] = reader.flag("tie_word_embeddings", false);
   const std::string activation = reader.text("hidden_act", "silu");
   reader.expect(activation == "silu" || activation == "swish", "hidden_act",
                 "the gate of a model of kind llama is a SiLU");
@@ -167,11 +166,28 @@ Document llama(Reader& reader, std::vector<std::string>& notes) {
                 "the products of a model of kind llama have no biases");
   reader.expect(!reader.flag("mlp_bias", false), "mlp_bias",
                 "the products of a model of kind llama have no biases");
-  reader.expect(!reader.flag("tie_word_embeddings", false), "tie_word_embeddings",
-                "the matrix of the logits of a model of kind llama is its own");
-  if (reader.find("sliding_window"))
+  if (reader.flag("use_sliding_window", true) && reader.find("sliding_window"))
     reader.expect(reader.size("sliding_window") >= context, "sliding_window",
                   fmt::format("attention here reads all of the {} tokens of the context", context));
+  return model;
+}
+
+/// Always with biases of queries, keys and values.
+Document qwen2(Reader& reader, std::vector<std::string>& notes) {
+  Document model = llama(reader, notes);
+  model["qkv_bias"] = true;
+  reader.find("max_window_layers");
+  reader.find("layer_types");
+  return model;
+}
+
+/// Heads are normed, and have 128 features where the file does not say otherwise.
+Document qwen3(Reader& reader, std::vector<std::string>& notes) {
+  Document model = llama(reader, notes);
+  if (!model.find("head")) model["head"] = int64_t{128};
+  model["head_norms"] = true;
+  reader.find("max_window_layers");
+  reader.find("layer_types");
   return model;
 }
 
@@ -201,7 +217,8 @@ struct Kind {
   std::string_view type;
   Document (*read)(Reader& reader, std::vector<std::string>& notes);
 };
-constexpr Kind kKinds[] = {{"gpt2", gpt2}, {"llama", llama}, {"mistral", llama}};
+constexpr Kind kKinds[] = {
+    {"gpt2", gpt2}, {"llama", llama}, {"mistral", llama}, {"qwen2", qwen2}, {"qwen3", qwen3}};
 
 }  // namespace
 

@@ -17,10 +17,10 @@ struct ReadModel {
 /// Does it have a model_type?
 bool is_hugging_face(const Document& config);
 
-/// llama and mistral as a model of kind llama, gpt2 as one of kind gpt; the keys of transformers 4
-/// and 5. The sizes, and with them the cost of a step, are those of the file. The step that is
-/// assumed: a context of at most 4,096 tokens, 4M tokens in a batch, bf16 (f16 where the weights
-/// are), adamw with a clipped norm.
+/// llama, mistral, qwen2 and qwen3 as a model of kind llama, gpt2 as one of kind gpt; the keys of
+/// transformers 4 and 5. The sizes, and with them the cost of a step, are those of the file. The
+/// step that is assumed: a context of at most 4,096 tokens, 4M tokens in a batch, bf16 (f16 where
+/// the weights are), adamw with a clipped norm.
 ///
 ///   requires  is_hugging_face(config)
 ///   throws    UserError (65) for another model_type, a key that is missing or malformed, and a

@@ -26,6 +26,11 @@ ValueId add_positions(LayerContext& context, ValueId x) {
   return builder.add(x, builder.broadcast_leading(positions, shape, "rows"), "added");
 }
 
+ValueId tied_head(LayerContext& context, ValueId x, ValueId table) {
+  const auto scope = context.builder.scope("head");
+  return context.builder.dot(x, table, "bse,ve->bsv", "dot");
+}
+
 ValueId add_branch(LayerContext& context, ValueId x, ValueId branch, double rate, int number) {
   const ValueId kept = dropout(context, branch, rate, "dropout" + std::to_string(number));
   return context.builder.add(x, kept, "residual" + std::to_string(number));

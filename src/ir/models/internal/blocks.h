@@ -18,6 +18,9 @@ double residual_deviation(int64_t branches);
 /// position, from a weight of [places,E].
 ValueId add_positions(LayerContext& context, ValueId x);
 
+/// x[B,S,E] times the transpose of table[V,E]: `head.dot`.
+ValueId tied_head(LayerContext& context, ValueId x, ValueId table);
+
 /// x + dropout(branch), named residual<number> and dropout<number>.
 ValueId add_branch(LayerContext& context, ValueId x, ValueId branch, double rate, int number);
 

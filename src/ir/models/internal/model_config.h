@@ -45,14 +45,17 @@ struct ModelConfig {
   ImageSize image = {};
   int64_t context = 64;
   int64_t layers = 2;  // number of blocks, of each tower, or of the encoder and of the decoder each
-  int64_t width = 128;     // residual width; mlp: hidden width
-  int64_t heads = 4;       // divides width; not for mlp
-  int64_t embedding = 32;  // mlp: width of a token's embedding
-  double dropout = 0.1;    // not for resnet and unet
-  bool tied = false;       // gpt: the head is the transpose of the embedding
-  int64_t kv_heads = 0;    // llama: divides heads; 0: as many as heads
-  int64_t ffn = 0;         // llama: inner width; 0: 8/3 of width, rounded up to a multiple of 8
-  int64_t depth = 20;      // resnet: 18, 20, 34, 50, 56
+  int64_t width = 128;      // residual width; mlp: hidden width
+  int64_t heads = 4;        // divides width; not for mlp
+  int64_t embedding = 32;   // mlp: width of a token's embedding
+  double dropout = 0.1;     // not for resnet and unet
+  bool tied = false;        // gpt, llama: the head is the transpose of the embedding
+  int64_t kv_heads = 0;     // llama: divides heads; 0: as many as heads
+  int64_t ffn = 0;          // llama: inner width; 0: 8/3 of width, rounded up to a multiple of 8
+  int64_t head = 0;         // llama: features of a head; 0: width / heads
+  bool qkv_bias = false;    // llama: have queries, keys and values biases?
+  bool head_norms = false;  // llama: are queries and keys of each head normed?
+  int64_t depth = 20;       // resnet: 18, 20, 34, 50, 56
   /// llama: the slowest rotation has a period of nearly 2 pi times as many positions.
   double rope_base = 10'000;
   Lora lora = {};
