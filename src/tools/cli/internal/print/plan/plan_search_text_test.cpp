@@ -119,6 +119,7 @@ TEST(VerdictLine, NamesTheDeviceThatTheSpeedIsComparedWithWhereDevicesDiffer) {
 TEST(PlanSearchNotes, SayThatADeviceHasSeveralStages) {
   Planned planned;
   planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("4xa100-80g"));
+  planned.graph = std::make_shared<const Graph>();
   planned.result.candidates = {plan_search_text_candidate("x=4", 10, "x", 0, 0)};
   planned.result.best = 0;
   EXPECT_THAT(plan_search_notes(planned), testing::IsEmpty());
