@@ -49,7 +49,8 @@ class Planner:
     """Plans one configuration on one cluster under limits of memory."""
 
     def __init__(self, program, config, cluster):
-        self.command = [program, "plan", config, "--cluster", cluster, "--no-cache", "--json"]
+        self.command = [program, "plan", config, "--cluster", cluster, "--runtime", "tessera",
+                        "--no-cache", "--json"]
 
     def at(self, limit):
         """The JSON object at a limit in bytes; None: no plan fits."""
@@ -101,7 +102,7 @@ def least_by_hand(program, config, cluster, devices, rows):
     """The least memory of a plan that is made by hand, and its name."""
     least = (float("inf"), "")
     for text in plans_by_hand(devices, rows):
-        result = subprocess.run([program, "simulate", config, "--plan", text, "--cluster", cluster,
+        result = subprocess.run([program, "simulate", config, "--plan", text, "--cluster", cluster, "--runtime", "tessera",
                                  "--json"], capture_output=True, text=True)
         if result.returncode == 0:
             least = min(least, (json.loads(result.stdout)["peak_bytes"] + RESERVE, text))

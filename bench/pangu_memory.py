@@ -27,7 +27,7 @@ CASES = [("", 16), (",recompute=selective", 16), (",recompute=full", 16),
 
 
 def fullest(program, file, passes, data, micro_batches):
-    result = subprocess.run([program, "simulate", file, "--cluster", RACKS, "--plan",
+    result = subprocess.run([program, "simulate", file, "--cluster", RACKS, "--runtime", "tessera", "--plan",
                              f"pp=16,dp={data},tp=8,micro_batches={micro_batches}{passes}", "--json"],
                             capture_output=True, text=True)
     if result.returncode not in (0, DOES_NOT_FIT):

@@ -70,7 +70,8 @@ def as_toml(config):
 
 def plan(program, config, cluster, memory=None):
     """The JSON object of `tessera plan`."""
-    command = [program, "plan", config, "--cluster", cluster, "--no-cache", "--json"]
+    command = [program, "plan", config, "--cluster", cluster, "--runtime", "tessera",
+               "--no-cache", "--json"]
     if memory:
         command += ["--memory", f"{memory} B"]
     result = subprocess.run(command, capture_output=True, text=True)
