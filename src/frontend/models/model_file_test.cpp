@@ -28,7 +28,7 @@ int64_t parameters_of(const RunConfig& config) {
   return count;
 }
 
-// The parameters that the publishers of these models say, as the index of their weights has them.
+// The counts that listings of these models have. The other known models are of the same kinds.
 TEST(KnownModels, HaveTheirPublishedParameters) {
   const std::map<std::string, int64_t> published{{"gpt2", 124'439'808},
                                                  {"gpt2-xl", 1'557'611'200},
@@ -44,7 +44,17 @@ TEST(KnownModels, HaveTheirPublishedParameters) {
                                                  {"qwen2.5-0.5b", 494'032'768},
                                                  {"qwen2.5-7b", 7'615'616'512},
                                                  {"qwen3-0.6b", 596'049'920},
-                                                 {"qwen3-8b", 8'190'735'360}};
+                                                 {"qwen3-8b", 8'190'735'360},
+                                                 {"qwen3-32b", 32'762'123'264},
+                                                 {"qwen2.5-72b", 72'706'203'648},
+                                                 {"llama3.2-3b", 3'212'749'824},
+                                                 {"mistral-large", 122'610'069'504},
+                                                 {"solar-10.7b", 10'731'524'096},
+                                                 {"deepseek-7b", 6'910'365'696},
+                                                 {"yi-6b", 6'061'035'520},
+                                                 {"yi-34b", 34'388'917'248},
+                                                 {"codellama-34b", 33'743'970'304},
+                                                 {"llama2-13b", 13'015'864'320}};
   for (const auto& [name, count] : published)
     EXPECT_EQ(parameters_of(read_model_file(name, {.known = kKnown}).config.run), count) << name;
 }
