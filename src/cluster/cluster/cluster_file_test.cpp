@@ -215,6 +215,16 @@ TEST(ClusterLine, TheHybridCubeOfEightV100HasUnlikePairs) {
   }
 }
 
+TEST(ClusterLine, ANumberOfDevicesFillsMachinesOfTheirUsualSize) {
+  EXPECT_EQ(line_of_devices("64xh100"), "8x8xh100");
+  EXPECT_EQ(line_of_devices("8xa100-80g"), "8xa100-80g");
+  EXPECT_EQ(line_of_devices("3xa100-80g"), "3xa100-80g");
+  EXPECT_EQ(line_of_devices("144xgb200"), "2x72xgb200");
+  EXPECT_EQ(cluster_of(line_of_devices("64xh100")).machine_count(), 8);
+  for (const char* text : {"12xh100", "2x8xh100", "8xh100+8xa100", "8xh100;ib=400Gb", "64xnothing"})
+    EXPECT_NE(message_of(ExitCode::kBadConfig, [&] { line_of_devices(text); }), "") << text;
+}
+
 TEST(ClusterLine, RefusesWhatIsNoCluster) {
   EXPECT_THAT(line_refusal("8xa100-80"), HasSubstr("write '8xa100-80g'"));
   EXPECT_THAT(line_refusal("8x8h100-sxm;ib=100Gb"), HasSubstr("write '8x8xh100-sxm;ib=100Gb'"));

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -109,6 +111,23 @@ LinkLevel network_of_line(std::string_view item, int devices, std::string_view l
 bool is_cluster_line(std::string_view line) {
   const std::string first = split_text(split_text(line, ';').front(), '+').front();
   return find_preset(parts_of(trim(first)).second) != nullptr;
+}
+
+std::string line_of_devices(std::string_view text) {
+  if (split_text(text, ';').size() > 1 || split_text(text, '+').size() > 1)
+    refuse_line(text, "a number of devices has one type and no network", kExample);
+  const MachinesOfLine like = machines_of_line(trim(text), text);
+  if (like.machines > 1)
+    refuse_line(text, "a number of devices says nothing of machines", "give it as the cluster");
+  const int size = like.preset->devices;
+  if (like.devices <= size) return std::string(text);
+  if (like.devices % size != 0)
+    refuse_line(text,
+                fmt::format("machines of {} have {} devices, and {} of them fill no machines",
+                            like.preset->name, size, like.devices),
+                fmt::format("take {}, or describe the machines as in 4x8xh100-sxm",
+                            like.devices / size * size));
+  return fmt::format("{}x{}x{}", like.devices / size, size, parts_of(trim(text)).second);
 }
 
 Cluster parse_cluster_line(std::string_view line) {

@@ -101,6 +101,10 @@ void PlanCommand::describe(OptionParser& parser) {
       "The configuration, a TOML file; or a config.json of Hugging Face or its folder, or "
       "a known model such as llama3-8b",
       file);
+  parser.text({"--gpus", "NxDEVICE",
+               "In place of --cluster: so many devices in machines of their usual size, such as "
+               "64xh100"},
+              gpus);
   parser.text({"--batch", "ROWSxCONTEXT", "The rows of a step and the tokens of a row: 1024x4096"},
               batch);
   parser.text({"--cluster", "FILE|LINE",
@@ -158,6 +162,9 @@ void PlanCommand::describe(OptionParser& parser) {
        "speed of this machine"},
       time_limit, 0);
   parser.check([this] {
+    if (!gpus.empty() && cluster)
+      refuse_usage("--gpus and --cluster are both given", "each of them describes the devices",
+                   "remove one of them");
     if (ranks && max_ranks)
       refuse_usage("--ranks and --max-ranks are both given",
                    "--ranks is the number of devices, --max-ranks its limit", "remove one of them");
@@ -198,6 +205,7 @@ EvaluationOptions PlanCommand::evaluation() const {
 }
 
 ExitCode PlanCommand::run(Processes&) {
+  if (!gpus.empty()) cluster = line_of_devices(gpus);
   const auto machines = cluster_for({.cluster = cluster, .runtime = runtime});
   const int count = rank_limit(*machines);
   const ConfigFile read = named_model(file, overrides.sets, count, batch);

@@ -19,6 +19,7 @@ struct PlanCommand : Command {
   OverrideOptions overrides;
   OutputOptions output;
   std::optional<std::string> cluster;  // a file or one line; default: this machine
+  std::string gpus;                    // "64xh100"; "": `cluster` says it
   std::string batch = {};              // ROWSxCONTEXT; "": as the model says
   std::string runtime;                 // a profile; "": the usual one of the devices
   std::optional<int> ranks, max_ranks;
