@@ -29,6 +29,26 @@ void add_options(OptionParser& parser, OutputOptions& options) {
               options.json);
 }
 
+void add_model_argument(OptionParser& parser, std::string& file_or_name) {
+  parser.argument(
+      "CONFIG",
+      "The configuration, a TOML file; or a config.json of Hugging Face or its folder, or "
+      "a known model such as llama3-8b",
+      file_or_name);
+}
+
+void add_batch_option(OptionParser& parser, std::string& batch) {
+  parser.text({"--batch", "ROWSxCONTEXT", "The rows of a step and the tokens of a row: 1024x4096"},
+              batch);
+}
+
+void add_runtime_option(OptionParser& parser, std::string& runtime) {
+  parser.text({"--runtime", "NAME|FILE",
+               "Whose software runs the step: tessera, torch-eager, torch-compile, megatron or a "
+               "file of a profile; default: that of the cluster file, else torch-compile on GPUs"},
+              runtime);
+}
+
 void add_options(OptionParser& parser, OverrideOptions& options) {
   parser.assignments(
       {"--set", "key=value", "Override keys of the configuration: --set train.steps=10"},
@@ -62,11 +82,7 @@ void add_options(OptionParser& parser, AutomaticOptions& options) {
 }
 
 void add_options(OptionParser& parser, ConfigOptions& options) {
-  parser.argument(
-      "CONFIG",
-      "The configuration, a TOML file; or a config.json of Hugging Face or its folder, or "
-      "a known model such as llama3-8b",
-      options.file);
+  add_model_argument(parser, options.file);
   add_plan_options(
       parser, options.plan, "FILE|PRESET|serial|auto",
       "A plan file, a preset such as dp=2,tp=2, 'serial', or 'auto', which finds one; "

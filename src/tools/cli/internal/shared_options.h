@@ -23,6 +23,13 @@ struct OverrideOptions {
 };
 void add_options(OptionParser& parser, OverrideOptions& options);
 
+/// CONFIG: what named_model reads (tools/cli/internal/run/named_model.h).
+void add_model_argument(OptionParser& parser, std::string& file_or_name);
+/// --batch, as named_model takes it.
+void add_batch_option(OptionParser& parser, std::string& batch);
+/// --runtime, as named_cluster takes it (tools/cli/internal/run/named_cluster.h).
+void add_runtime_option(OptionParser& parser, std::string& runtime);
+
 /// --plan and --ranks.
 struct PlanOptions {
   std::optional<std::string> plan;  // a file, "serial", a preset or "auto"

@@ -96,25 +96,17 @@ DescribedPlan described(const Planned& planned, bool moves_boundaries) {
 }  // namespace
 
 void PlanCommand::describe(OptionParser& parser) {
-  parser.argument(
-      "CONFIG",
-      "The configuration, a TOML file; or a config.json of Hugging Face or its folder, or "
-      "a known model such as llama3-8b",
-      file);
+  add_model_argument(parser, file);
   parser.text({"--gpus", "NxDEVICE",
                "In place of --cluster: so many devices in machines of their usual size, such as "
                "64xh100"},
               gpus);
-  parser.text({"--batch", "ROWSxCONTEXT", "The rows of a step and the tokens of a row: 1024x4096"},
-              batch);
+  add_batch_option(parser, batch);
   parser.text({"--cluster", "FILE|LINE",
                "The devices and their links: a cluster file, or one line such as '8xa100-80g' or "
                "'4x8xh100-sxm;ib=400Gb'; default: this machine, as measure --keep kept it"},
               cluster);
-  parser.text({"--runtime", "NAME|FILE",
-               "Whose software runs the step: tessera, torch-eager, torch-compile, megatron or a "
-               "file of a profile; default: that of the cluster file, else torch-compile on GPUs"},
-              runtime);
+  add_runtime_option(parser, runtime);
   parser.number({"--ranks", "N", "Use exactly N devices; default: all of the cluster"}, ranks, 1);
   parser.number({"--max-ranks", "N", "Use at most N devices: as many as are fastest"}, max_ranks,
                 1);

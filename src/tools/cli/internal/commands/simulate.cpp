@@ -124,15 +124,11 @@ void SimulateCommand::describe(OptionParser& parser) {
   parser.texts(
       {"--compare", "FILE|PRESET", "Another plan to predict beside this one; may be repeated"},
       compared);
-  parser.text({"--batch", "ROWSxCONTEXT", "The rows of a step and the tokens of a row: 1024x4096"},
-              config.batch);
+  add_batch_option(parser, config.batch);
   parser.flag({"--map-ranks", "",
                "Choose the devices of the ranks, so that those which exchange much are close"},
               map_ranks);
-  parser.text({"--runtime", "NAME|FILE",
-               "Whose software runs the step: tessera, torch-eager, torch-compile, megatron or a "
-               "file of a profile; default: that of the cluster file, else torch-compile on GPUs"},
-              runtime);
+  add_runtime_option(parser, runtime);
   parser.text({"-o,--out", "FILE", "Write the plan with the mapping of its ranks and the prices"},
               plan_file);
   parser.text({"--trace", "FILE", "Write the simulated timeline, which ui.perfetto.dev opens"},
