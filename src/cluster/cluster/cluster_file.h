@@ -72,8 +72,8 @@ bool is_cluster_text(std::string_view text, const std::string& file);
 ///   throws  UserError (78)
 Cluster parse_cluster_line(std::string_view line);
 
-/// The line of so many devices in machines of their usual size: "8x8xh100" of "64xh100", "4xh100"
-/// of "4xh100".
+/// The line of N devices in machines of their usual size: "8x8xh100" of "64xh100", "4xh100" of
+/// "4xh100".
 ///   throws  UserError (78) for another form, a device that is not known, and a number above that
 ///           of a machine that fills none
 std::string line_of_devices(std::string_view count_and_device);

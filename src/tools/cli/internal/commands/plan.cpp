@@ -98,7 +98,7 @@ DescribedPlan described(const Planned& planned, bool moves_boundaries) {
 void PlanCommand::describe(OptionParser& parser) {
   add_model_argument(parser, file);
   parser.text({"--gpus", "NxDEVICE",
-               "In place of --cluster: so many devices in machines of their usual size, such as "
+               "In place of --cluster: N devices in machines of their usual size, such as "
                "64xh100"},
               gpus);
   add_batch_option(parser, batch);
