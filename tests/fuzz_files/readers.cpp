@@ -17,6 +17,7 @@
 #include "cluster/cost/cost_file.h"
 #include "compiler/plan/plan.h"
 #include "frontend/models/model_file.h"
+#include "ir/models/graph_file.h"
 #include "tools/fuzz/fuzz_case.h"
 #include "training/checkpoint/index.h"
 #include "training/checkpoint/safetensors.h"
@@ -62,6 +63,10 @@ void read_config(Bytes bytes) {
 void read_hugging_face_file(Bytes bytes) {
   const TemporaryFile file(bytes, ".json");
   read_model_file(file.path().string(), {});
+}
+
+void read_graph_file(Bytes bytes) {
+  parse_graph_file(text_of(bytes), "a graph file");
 }
 
 void read_plan_file(Bytes bytes) {
@@ -154,6 +159,7 @@ void read_fuzz_case(Bytes bytes) {
 
 constexpr Reader kReaders[] = {
     {"config", read_config},
+    {"graph", read_graph_file},
     {"hugging_face", read_hugging_face_file},
     {"plan", read_plan_file},
     {"cost", read_cost},

@@ -44,6 +44,13 @@ ModelFile read_json_model(const std::filesystem::path& file, const ModelFileOpti
                   ExitCode::kBadData);
 }
 
+ModelFile read_graph(const std::filesystem::path& file, const ModelFileOptions& options) {
+  Document settings;
+  settings["model"]["kind"] = "graph";
+  settings["model"]["file"] = file.string();
+  return {read_config_settings(std::move(settings), file.string(), options.sets, options.ranks)};
+}
+
 /// Has it only what names of models have?
 bool is_name(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
@@ -52,6 +59,16 @@ bool is_name(const std::string& text) {
 }
 
 }  // namespace
+
+bool has_hugging_face_config(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "config.json";
+  if (!path_exists(file)) return false;
+  try {
+    return is_hugging_face(parse_json(read_file(file), file.string()));
+  } catch (const UserError&) {
+    return false;
+  }
+}
 
 std::vector<std::string> known_models(const std::filesystem::path& folder) {
   std::vector<std::string> names;
@@ -68,10 +85,12 @@ ModelFile read_model_file(const std::string& file_or_name, const ModelFileOption
   std::error_code error;
   if (std::filesystem::is_directory(file, error) && path_exists(file / "config.json"))
     return read_json_model(file / "config.json", options);
-  if (path_exists(file))
-    return file.extension() == ".json"
-               ? read_json_model(file, options)
+  if (path_exists(file)) {
+    if (file.extension() == ".json") return read_json_model(file, options);
+    return file.extension() == kGraphExtension
+               ? read_graph(file, options)
                : ModelFile{read_config_file(file, options.sets, options.ranks)};
+  }
   if (is_name(file_or_name) && file.extension() != ".toml" && file.extension() != ".json") {
     const std::vector<std::string> names = known_models(options.known);
     if (std::ranges::count(names, file_or_name) > 0)

@@ -5,11 +5,18 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "training/config/config.h"
 
 namespace tessera {
+
+/// The ending of graph files.
+inline constexpr std::string_view kGraphExtension = ".graph";
+
+/// Is the folder that of a model of Hugging Face? Its config.json says so; runs have one, too.
+bool has_hugging_face_config(const std::filesystem::path& folder);
 
 struct ModelFile {
   ConfigFile config;
@@ -24,11 +31,11 @@ struct ModelFileOptions {
   std::filesystem::path known = {};
 };
 
-/// Reads a CONFIG.toml, a config.json of Hugging Face or a folder with one, or a known model by its
-/// name, such as "llama3-8b".
+/// Reads a CONFIG.toml, a graph file (ir/models/graph_file.h) called *.graph, a config.json of
+/// Hugging Face or a folder with one, or a known model by its name, such as "llama3-8b".
 ///
-///   throws  UserError: as read_config_file; 65 for a config.json whose model is not understood,
-///   with
+///   throws  UserError: as read_config_file and load_network; 65 for a config.json whose model is
+///   not understood, with
 ///           the key; 66 for what is neither a file nor a name
 ModelFile read_model_file(const std::string& file_or_name, const ModelFileOptions& options);
 

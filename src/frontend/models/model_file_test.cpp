@@ -5,7 +5,11 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
+#include "base/testing/test_folder.h"
 #include "frontend/models/internal/hugging_face.h"
+#include "ir/models/family.h"
+#include "ir/models/graph_file.h"
+#include "ir/models/graphs.h"
 #include "training/engine/graphs.h"
 
 namespace tessera {
@@ -26,6 +30,31 @@ int64_t parameters_of(const RunConfig& config) {
   for (const Variable& variable : graph.variables())
     if (variable.trainable) count += element_count(graph.type(variable.value).shape);
   return count;
+}
+
+TEST(ModelFile, OfAGraphIsTheModelThatWroteIt) {
+  const ModelFile llama =
+      read_model_file("tinyllama-1.1b", {.sets = {"model.layers=2"}, .known = kKnown});
+  const TestFolder folder;
+  write_file(folder / "llama.graph", graph_file_text(llama.config.run.model));
+  const RunConfig read = read_model_file((folder / "llama.graph").string(), {}).config.run;
+  EXPECT_EQ(read.model.context, llama.config.run.model.context);
+  EXPECT_EQ(read.model.vocabulary, 32'000);
+  EXPECT_EQ(
+      to_text(forward_graph(network_of(read.model), ForwardPurpose::kTraining, 3, 1)),
+      to_text(forward_graph(network_of(llama.config.run.model), ForwardPurpose::kTraining, 3, 1)));
+}
+
+TEST(ModelFile, SettingsOfAGraphNeedNoFile) {
+  const TestFolder folder;
+  write_file(
+      folder / "net.graph",
+      graph_file_text(
+          read_model_file("gpt2", {.sets = {"model.layers=1"}, .known = kKnown}).config.run.model));
+  const RunConfig run = read_model_file((folder / "net.graph").string(), {}).config.run;
+  std::filesystem::remove(folder / "net.graph");
+  const RunConfig again = read_settings(resolved_settings(run), "a run");
+  EXPECT_EQ(to_text(training_graph(again)), to_text(training_graph(run)));
 }
 
 // The counts that listings of these models have. The other known models are of the same kinds.

@@ -2,7 +2,7 @@
 // et al., arXiv 1907.11692, section 4.2).
 //   source  Devlin et al., arXiv 1810.04805; norms before the branches as in Xiong et al., arXiv
 //           2002.04745
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,9 @@
 #include "ir/models/family.h"
 
+#include <utility>
+
 #include "ir/models/class_counts.h"
+#include "ir/models/graph_file.h"
 #include "ir/models/lora.h"
 #include "ir/models/model.h"
 
@@ -30,9 +33,17 @@ void write(Forward& forward, const ModelConfig& config) {
   forward.builder().graph().remove_output("logits");
 }
 
+Network with_lora(Network network, const Lora& lora) {
+  if (lora.rank == 0) return network;
+  network.lora = lora;
+  network.trained = adapter_patterns();
+  return network;
+}
+
 }  // namespace
 
 Network network_of(const ModelConfig& config) {
+  if (config.graph) return with_lora(config.graph->network, config.lora);
   const Objective objective = objective_of(config);
   Network network{.name = "a model of kind " + config.kind,
                   .forward = [config](Forward& forward) { write(forward, config); },
@@ -42,10 +53,6 @@ Network network_of(const ModelConfig& config) {
                   .targets = "labels",
                   .ignored_target = -1,
                   .learns = std::string(learned_by(objective))};
-  if (config.lora.rank > 0) {
-    network.lora = config.lora;
-    network.trained = adapter_patterns();
-  }
   if (objective == Objective::kClassOfPixel)
     network.metrics.push_back({"intersection_over_union", "intersections", "unions", ""});
   if (objective == Objective::kNextToken)
@@ -53,7 +60,17 @@ Network network_of(const ModelConfig& config) {
         LanguageModel{.context = config.context,
                       .can_decode = can_decode(config),
                       .next_token = [config](int64_t used) { return next_token(config, used); }};
-  return network;
+  return with_lora(std::move(network), config.lora);
+}
+
+std::string graph_file_text(const ModelConfig& config) {
+  GraphSizes sizes = config.graph ? config.graph->sizes : GraphSizes{};
+  const Network network = network_of(config);
+  if (!config.graph && is_of_images(objective_of(config)))
+    sizes = {.classes = config.classes, .image = config.image};
+  else if (!config.graph)
+    sizes = {.context = config.context, .vocabulary = config.vocabulary};
+  return graph_file_text(network, sizes);
 }
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 // GPT-2's transformer.
 //   source  Radford et al., Language models are unsupervised multitask learners, 2019
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
 
 namespace tessera {

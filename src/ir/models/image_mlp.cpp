@@ -1,5 +1,5 @@
 // The smallest classifier of images: hidden layers on the pixels.
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
 
 namespace tessera {

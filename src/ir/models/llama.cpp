@@ -2,7 +2,7 @@
 // of queries, keys and values it is Qwen 2's, with norms of the heads Qwen 3's.
 //   source  Touvron et al., arXiv 2307.09288; Yang et al., arXiv 2407.10671 and 2505.09388
 #include "base/error.h"
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
 
 namespace tessera {

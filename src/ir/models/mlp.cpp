@@ -1,6 +1,6 @@
 // Bengio's language model: hidden layers on the embedded context.
 //   source  Bengio et al., J. Machine Learning Research 3, 2003
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
 
 namespace tessera {

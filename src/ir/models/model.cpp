@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
+#include "ir/models/graph_file.h"
 
 namespace tessera {
 namespace {
@@ -67,6 +68,7 @@ Graph build_model(const ModelConfig& config, const BuildOptions& options) {
 }
 
 Objective objective_of(const ModelConfig& config) {
+  if (config.graph) return objective_named(config.graph->network.learns);
   return family_of(config.kind).objective;
 }
 
@@ -80,8 +82,16 @@ std::string_view learned_by(Objective objective) {
     case Objective::kMaskedToken: return "masked tokens";
     case Objective::kClassOfImage: return "the class of an image";
     case Objective::kClassOfPixel: return "the class of each pixel";
+    case Objective::kOther: return "";
   }
   throw InternalError("unknown objective");
+}
+
+Objective objective_named(std::string_view learned) {
+  for (const Objective objective : {Objective::kNextToken, Objective::kMaskedToken,
+                                    Objective::kClassOfImage, Objective::kClassOfPixel})
+    if (learned_by(objective) == learned) return objective;
+  return Objective::kOther;
 }
 
 bool can_decode(const ModelConfig& config) {

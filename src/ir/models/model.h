@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/files/config_table.h"
 #include "base/files/document.h"
@@ -15,10 +17,14 @@ namespace tessera {
 
 /// Reads and checks the [model] table. It has the keys of its family except vocabulary, classes and
 /// image, which come from the data.
-///   throws  UserError (78) for an unknown key (with the most similar legal one), a value out of
+///   throws  as load_network for the file of a graph; UserError (78) for an unknown key (with the
+///   most similar legal one), a value out of
 ///           range, heads that do not divide width (with the divisors), or an odd context where
 ///           halves are needed
 ModelConfig read_model_config(ConfigTable table);
+
+/// The values of model.kind: the families, and graph.
+std::vector<std::string> model_kinds();
 
 /// The settings of the family with defaults filled in: those that read_model_config reads, and
 /// those that come from the data.
@@ -62,8 +68,10 @@ ModelValues add_model(Builder& builder, const ModelConfig& config, const BuildOp
 
 Objective objective_of(const ModelConfig& config);
 bool is_of_images(Objective objective);
-/// What a model of this objective learns, for messages: "the next token".
+/// What a model of this objective learns, for messages: "the next token"; "" for kOther.
 std::string_view learned_by(Objective objective);
+/// The inverse; kOther for any other text.
+Objective objective_named(std::string_view learned);
 
 /// Is every token predicted only from the tokens before it, so that the model can be decoded? True
 /// for gpt and llama.

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
 
 namespace tessera {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/image_blocks.h"
 #include "ir/models/internal/norms.h"
 #include "ir/ops/spatial.h"

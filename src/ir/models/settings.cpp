@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "base/files/setting_keys.h"
 #include "base/text/text.h"
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
+#include "ir/models/graph_file.h"
 #include "ir/models/model.h"
 
 namespace tessera {
@@ -15,6 +16,7 @@ namespace {
 
 using ModelKey = SettingKey<ModelConfig>;
 
+constexpr std::string_view kGraphKind = "graph";
 constexpr double kMaxExtent = 1 << 20;
 constexpr double kMaxVocabulary = 1 << 24;
 
@@ -114,6 +116,29 @@ void refuse_keys_of_others(const ConfigTable& table, const ModelFamily& family) 
   }
 }
 
+/// The sizes of a model follow from its graph. A context may be given again, if it is the same.
+void read_graph(ConfigTable& table, ModelConfig& config) {
+  const std::string file = table.text({"file", "A graph file", "\"net.graph\""}, "");
+  const std::string text =
+      table.text({"text", "In place of `file`, the text of one, as checkpoints have it",
+                  "\"tessera graph 1\\n...\""},
+                 "");
+  if (file.empty() == text.empty())
+    throw UserError(table.file() + ": model.kind is \"graph\", and of model.file and model.text " +
+                        (file.empty() ? "neither is" : "both are") + " set",
+                    "the model is that of a graph file", "set model.file = \"net.graph\"",
+                    ExitCode::kBadConfig);
+  config.graph = std::make_shared<const GraphModel>(
+      text.empty() ? load_network(file) : parse_graph_file(text, table.full("text")));
+  const GraphSizes& sizes = config.graph->sizes;
+  if (sizes.context > 0)
+    config.context = table.integer({"context", "That of the graph, which is fixed", "128"},
+                                   sizes.context, sizes.context, sizes.context);
+  if (sizes.vocabulary > 0) config.vocabulary = config.given_vocabulary = sizes.vocabulary;
+  if (sizes.classes > 0) config.classes = sizes.classes;
+  if (sizes.image.channels > 0) config.image = sizes.image;
+}
+
 }  // namespace
 
 ModelConfig with_defaults(ModelConfig config) {
@@ -123,10 +148,22 @@ ModelConfig with_defaults(ModelConfig config) {
   return config;
 }
 
+std::vector<std::string> model_kinds() {
+  std::vector<std::string> kinds = family_names();
+  kinds.emplace_back(kGraphKind);
+  return kinds;
+}
+
 ModelConfig read_model_config(ConfigTable table) {
   ModelConfig config;
   config.kind =
-      table.choice({"kind", "Family of the model", "\"gpt\""}, config.kind, family_names());
+      table.choice({"kind", "Family of the model", "\"gpt\""}, config.kind, model_kinds());
+  if (config.kind == kGraphKind) {
+    read_graph(table, config);
+    config.lora = read_lora(table);
+    table.finish();
+    return config;
+  }
   const ModelFamily family = family_of(config.kind);
   refuse_keys_of_others(table, family);
   for (const ModelKey& key : keys_of(family)) read_key(table, key, config);
@@ -147,6 +184,11 @@ Document settings_of(const ModelConfig& config) {
   const ModelConfig whole = with_defaults(config);
   Document settings;
   settings["kind"] = config.kind;
+  if (config.graph) {
+    settings["text"] = config.graph->text;
+    write_lora(config.lora, settings);
+    return settings;
+  }
   if (is_of_images(objective_of(config))) {
     settings["classes"] = config.classes;
     settings["image"] =

@@ -64,7 +64,7 @@ TEST(ReadModelConfig, AnUnknownKindIsRefused) {
   EXPECT_EQ(message_of("[model]\nkind = \"rnn\"\n"),
             "train.toml: model.kind = \"rnn\" is not possible\n"
             "  why: model.kind must be one of gpt, mlp, llama, two_tower, encoder_decoder, bert, "
-            "lstm, gru, image_mlp, resnet, unet\n"
+            "lstm, gru, image_mlp, resnet, unet, graph\n"
             "  fix: set model.kind to such a value");
 }
 

@@ -1,7 +1,7 @@
 // Two independent transformers, one for each half of the context, and a layer that joins their
 // results. This program is not a chain.
 #include "base/error.h"
-#include "ir/models/families.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
 
 namespace tessera {

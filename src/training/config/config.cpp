@@ -157,7 +157,8 @@ ConfigFile parse_config(Document document, const std::string& file,
   RunConfig& config = read.run;
   config.file = file;
   config.model = read_model_config(table.table("model"));
-  config.data = read_data_config(table.table("data"), config.model.given_vocabulary == 0);
+  const bool sizes_follow_data = config.model.given_vocabulary == 0 && !config.model.graph;
+  config.data = read_data_config(table.table("data"), sizes_follow_data);
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
   config.checkpoint = read_checkpoint(table.table("checkpoint"), config.train);
@@ -236,6 +237,7 @@ RunConfig read_settings(const Document& settings, const std::string& origin,
     read_sizes(given, sizes);
   }
   RunConfig config = parse_config(std::move(document), origin, sets).run;
+  if (config.model.graph) return config;
   config.model.vocabulary = sizes.vocabulary;
   config.model.classes = sizes.classes;
   config.model.image = sizes.image;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/models/graph_file.h"
 #include "ir/models/graphs.h"
 
 namespace tessera {
@@ -202,6 +203,17 @@ std::optional<int64_t> known_vocabulary(const ModelConfig& model, const DataConf
   return is_given ? std::optional(data.vocabulary + masks) : std::nullopt;
 }
 
+/// Checks that labels and tokens are in the range of a model whose sizes are fixed.
+void check_classes(const ModelConfig& model, const RunData& data) {
+  const GraphSizes& sizes = model.graph->sizes;
+  const int64_t known = sizes.classes > 0 ? sizes.classes : sizes.vocabulary;
+  if (known == 0 || data.classes <= known) return;
+  throw UserError(fmt::format("the data has {} classes or tokens, and {} has {}", data.classes,
+                              model.graph->network.name, known),
+                  "a graph file has fixed sizes, and a label has to be one of its classes",
+                  "choose data with fewer, or write the graph for as many", ExitCode::kBadConfig);
+}
+
 }  // namespace
 
 ImageLayout image_layout(const DataConfig& config) {
@@ -231,6 +243,10 @@ RunData load_data(const DataConfig& config, const DataRequest& request) {
 }
 
 void set_sizes(ModelConfig& model, const RunData& data) {
+  if (model.graph) {
+    check_classes(model, data);
+    return;
+  }
   if (!is_of_images(objective_of(model))) {
     if (model.given_vocabulary > 0 && model.given_vocabulary != data.classes)
       throw UserError(
@@ -250,6 +266,7 @@ void set_sizes(ModelConfig& model, const RunData& data) {
 }
 
 void set_sizes(ModelConfig& model, const DataConfig& data) {
+  if (model.graph) return;
   if (const std::optional<int64_t> vocabulary = known_vocabulary(model, data))
     model.vocabulary = *vocabulary;
   else
@@ -274,7 +291,9 @@ void check_fits(const Graph& graph, const Network& network, const Dataset& data)
 void check_fits(const RunConfig& config) {
   const Objective objective = objective_of(config.model);
   const bool is_masked = config.data.mask_block > 0;
-  if (is_of_images(objective) || is_masked == (objective == Objective::kMaskedToken)) return;
+  if (is_of_images(objective) || objective == Objective::kOther ||
+      is_masked == (objective == Objective::kMaskedToken))
+    return;
   throw UserError(
       fmt::format("{}: data.mask_block = {} does not fit a model of kind {}", config.file,
                   config.data.mask_block, config.model.kind),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct Lora {
   double alpha = 16;                                           // above 0
   std::vector<std::string> targets = {"*.attn.{q,v}.weight"};  // patterns of weights, as in marks
 };
+
+struct GraphModel;  // ir/models/graph_file.h
 
 /// A model of tokens or of images. The values of `kind`, and the prediction of each model:
 ///
@@ -36,6 +39,7 @@ struct Lora {
 ///   resnet           residual convolutions of an image; predicts its class
 ///   unet             convolutions down to small images and up again; predicts a class for each
 ///                    pixel
+///   graph            the network of a graph file
 struct ModelConfig {
   std::string kind = "gpt";
   int64_t vocabulary = 256;  // number of tokens
@@ -59,10 +63,11 @@ struct ModelConfig {
   /// llama: the slowest rotation has a period of nearly 2 pi times as many positions.
   double rope_base = 10'000;
   Lora lora = {};
+  std::shared_ptr<const GraphModel> graph = {};  // of the kind graph: never null
 };
 
 /// The prediction of a model.
-enum class Objective { kNextToken, kMaskedToken, kClassOfImage, kClassOfPixel };
+enum class Objective { kNextToken, kMaskedToken, kClassOfImage, kClassOfPixel, kOther };
 
 /// The position of the prediction of the token after the known ones.
 struct NextToken {

@@ -37,7 +37,7 @@ constexpr CommandEntry kCommands[] = {
      make<GenerateCommand>, "tessera generate run --prompt 'int main' --tokens 40"},
     {"predict", "Write the predictions of a checkpoint for data of your own", kSeveralProcesses,
      make<PredictCommand>, "tessera predict run --data images.npy --out classes.jsonl --classes"},
-    {"export", "Write the parameters of a checkpoint as a safetensors file", kOneProcess,
+    {"export", "Write the parameters of a checkpoint, or a model as a graph file", kOneProcess,
      make<ExportCommand>, "tessera export run --out model.safetensors"},
     {"verify", "Compare a plan with the serial program, tensor by tensor", kSeveralProcesses,
      make<VerifyCommand>, "tessera verify docs/examples/gpt.toml --plan dp=2,tp=2 --steps 1"},

@@ -32,8 +32,8 @@ void add_options(OptionParser& parser, OutputOptions& options) {
 void add_model_argument(OptionParser& parser, std::string& file_or_name) {
   parser.argument(
       "CONFIG",
-      "The configuration, a TOML file; or a config.json of Hugging Face or its folder, or "
-      "a known model such as llama3-8b",
+      "The configuration, a TOML file; or a graph file called *.graph, a config.json of Hugging "
+      "Face or its folder, or a known model such as llama3-8b",
       file_or_name);
 }
 

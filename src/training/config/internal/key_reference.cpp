@@ -4,15 +4,24 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "ir/models/families.h"
+#include "ir/models/model.h"
 
 namespace tessera {
 namespace {
+
+constexpr const char* kSmallGraph =
+    "tessera graph 1\n"
+    "context = 64\n"
+    "== training\n"
+    "input tokens: i32[$rows,64]\n"
+    "loss = constant() {dtype=\"f32\", shape=[], value=0.0}: f32[]\n"
+    "output loss = loss\n";
 
 /// Settings of a kind with what its reader cannot do without.
 Document settings_with(const std::string& model, const std::string& data) {
   Document settings;
   settings["model"]["kind"] = model;
+  if (model == "graph") settings["model"]["text"] = kSmallGraph;
   Document& table = settings["data"];
   table["kind"] = data;
   if (data == "idx") {
@@ -106,11 +115,11 @@ std::string_view readers_column(std::string_view table) {
 
 std::vector<ReferenceKey> reference_keys() {
   std::vector<std::vector<ReadKey>> by_model, by_data;
-  for (const std::string& kind : family_names())
+  for (const std::string& kind : model_kinds())
     by_model.push_back(keys_of(settings_with(kind, "text")));
   for (const std::string& kind : data_kinds())
     by_data.push_back(keys_of(settings_with("gpt", kind)));
-  std::vector<ReferenceKey> keys = keys_by_kind("model", family_names(), by_model);
+  std::vector<ReferenceKey> keys = keys_by_kind("model", model_kinds(), by_model);
   const auto add = [&](std::vector<ReferenceKey> more) {
     keys.insert(keys.end(), more.begin(), more.end());
   };

@@ -66,6 +66,7 @@ TEST(KeyReference, HasExamplesThatAreReadAndDifferFromTheDefaults) {
   for (const ReferenceKey& reference : reference_keys()) {
     const std::string& name = reference.key.name;
     SCOPED_TRACE(name);
+    if (name == "model.file" || name == "model.text") continue;  // the reader wants a whole graph
     const Document example =
         *parse_toml("value = " + reference.key.example, "the example").find("value");
     const size_t point = name.find('.');

@@ -4,11 +4,16 @@
 
 #include <filesystem>
 
+#include "base/files/file.h"
 #include "base/text/count_text.h"
+#include "ir/models/family.h"
+#include "ir/models/graphs.h"
 #include "tools/cli/internal/print/text_table.h"
+#include "tools/cli/internal/run/named_model.h"
 #include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/session.h"
 #include "training/engine/checkpoints/parameter_export.h"
+#include "training/engine/run_data.h"
 
 namespace tessera {
 namespace {
@@ -21,21 +26,58 @@ TensorLayout layout_named(const std::string& name) {
                "use --layout native or --layout torch");
 }
 
+/// The run of a folder with checkpoints, else the model that a command line names.
+RunConfig config_of(const std::string& source, const std::vector<std::string>& sets) {
+  std::error_code unknown;
+  RealFileSystem disk;
+  const std::filesystem::path folder(source);
+  if (std::filesystem::is_directory(folder, unknown) && !has_hugging_face_config(folder))
+    return stored_run(Checkpoint(disk, find_checkpoint(disk, folder)), sets).config;
+  RunConfig config = named_model(source, sets).run;
+  set_sizes(config.model, config.data);
+  return config;
+}
+
 }  // namespace
 
 void ExportCommand::describe(OptionParser& parser) {
-  parser.argument("RUN", "A run folder, a folder of checkpoints, or a checkpoint", checkpoint);
-  parser.required_text({"-o,--out", "FILE", "The safetensors file to write", {"--to"}}, to);
+  parser.argument("RUN",
+                  "A run folder, a folder of checkpoints, or a checkpoint; for a graph file also a "
+                  "configuration or another model, as `plan` takes it",
+                  source);
+  parser.required_text(
+      {"-o,--out",
+       "FILE",
+       "The safetensors file to write, or NAME.graph for the model as a graph file",
+       {"--to"}},
+      to);
+  add_options(parser, overrides);
   parser.text({"--layout", "LAYOUT",
                "Of linear weights: native, [in, out], or torch, [out, in]; default: native"},
               layout);
   add_options(parser, output);
 }
 
+ExitCode ExportCommand::export_graph() const {
+  const RunConfig config = config_of(source, overrides.sets);
+  check_output(to);
+  write_file(to, graph_file_text(config.model));
+  const Graph graph = forward_graph(network_of(config.model), ForwardPurpose::kTraining, 1, 0);
+  Document document;
+  document["file"] = to;
+  document["ops"] = std::ssize(graph.ops());
+  document["parameters"] = parameter_count(graph);
+  print_result(output, document,
+               fmt::format("{}: {}, {}\n", to, counted(std::ssize(graph.ops()), "op"),
+                           counted(parameter_count(graph), "parameter")));
+  return ExitCode::kDone;
+}
+
 ExitCode ExportCommand::run(Processes&) {
+  if (std::filesystem::path(to).extension() == kGraphExtension) return export_graph();
   const TensorLayout chosen = layout_named(layout);
   RealFileSystem disk;
-  const Checkpoint stored(disk, find_checkpoint(disk, checkpoint));
+  const Checkpoint stored(disk, find_checkpoint(disk, source));
   const std::vector<ExportedTensor> tensors = exported_tensors(stored_run(stored), chosen);
   check_output(to);
   export_parameters(disk, stored, tensors, chosen, to);

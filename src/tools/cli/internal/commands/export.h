@@ -1,4 +1,4 @@
-// tessera export: the parameters of a checkpoint as one file, for other programs.
+// tessera export: the parameters of a checkpoint, or a model, as one file for other programs.
 #pragma once
 
 #include "tools/cli/internal/command.h"
@@ -10,10 +10,14 @@ struct ExportCommand : Command {
   void describe(OptionParser& parser) override;
   ExitCode run(Processes& processes) override;
 
-  std::string checkpoint;
+  std::string source;
   std::string to;
   std::string layout = "native";
+  OverrideOptions overrides;
   OutputOptions output;
+
+ private:
+  ExitCode export_graph() const;
 };
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include "base/text/text.h"
 #include "cluster/cluster/cluster_file.h"
 #include "cluster/cluster/import/import.h"
+#include "frontend/models/model_file.h"
 #include "tools/cli/internal/print/cluster_text.h"
 #include "tools/cli/internal/print/inspect_checkpoint.h"
 #include "tools/cli/internal/print/inspect_run.h"
@@ -144,7 +145,8 @@ Findings inspect_array(const std::string& file) {
 std::string settings_text(const Document& settings) {
   TextTable table({"setting", "value"}, "ll");
   for (const auto& [name, group] : settings.as_table())
-    for (const auto& [key, value] : group.as_table()) table.add({name + "." + key, to_json(value)});
+    for (const auto& [key, value] : group.as_table())
+      table.add({name + "." + key, excerpt(to_json(value))});
   return table.text();
 }
 
@@ -245,7 +247,8 @@ Findings inspect_any(const InspectCommand& command) {
   if (!is_folder && is_cluster(file)) return findings_of(read_cluster(file));
   if (!is_folder && file.extension() == ".json") return inspect_json(command.file);
   if (!is_folder && file.extension() == ".npy") return inspect_array(command.file);
-  if (!is_folder && file.extension() == ".toml") return inspect_config(command);
+  if (!is_folder && (file.extension() == ".toml" || file.extension() == kGraphExtension))
+    return inspect_config(command);
   return inspect_text(command.file);
 }
 
