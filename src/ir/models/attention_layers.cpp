@@ -1,6 +1,7 @@
 // Attention with its projections: with many heads or grouped ones, to itself or to another
 // sequence, with or without rotary positions.
 #include <cmath>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -56,24 +57,65 @@ ValueId with_earlier(LayerContext& context, ValueId x, std::string_view name) {
   return next;
 }
 
+/// Where scores[B,H,S,T] are of keys that a query reads: those at `place` and, of a window, fewer
+/// than `window` before it. places and place are i32 of the shape of the scores.
+ValueId scores_seen(Builder& builder, ValueId scores, ValueId places, ValueId place,
+                    int64_t window) {
+  const ValueId is_seen = builder.compare("le", places, place, "is_seen");
+  const ValueId unseen = builder.constant(builder.type(scores), -1e30, "unseen");
+  ValueId seen = builder.select(is_seen, scores, unseen, "masked");
+  if (window == 0) return seen;
+  const ValueId distance = builder.sub(place, places, "distance");
+  const ValueId far = builder.constant(builder.type(places), static_cast<double>(window), "window");
+  return builder.select(builder.compare("lt", distance, far, "is_near"), seen, unseen, "windowed");
+}
+
+/// Causal attention of which a position reads `window` positions.
+ValueId mix_in_window(LayerContext& context, ValueId q, ValueId k, ValueId v, double scale,
+                      int64_t window) {
+  Builder& builder = context.builder;
+  const auto scope = builder.scope("mix");
+  const ValueId scores =
+      builder.mul_scalar(builder.dot(q, k, "bshd,bthd->bhst", "dot"), scale, "scores");
+  const TensorType type{DType::kI32, builder.shape(scores)};
+  const ValueId seen = scores_seen(builder, scores, builder.iota(type, 3, "places"),
+                                   builder.iota(type, 2, "place"), window);
+  return builder.dot(softmax(context, seen), v, "bhst,bthd->bshd", "out");
+}
+
 /// The attention of one query q[B,1,H,D] to keys and values [B,T,H,D] up to its position.
-ValueId mix_up_to_place(LayerContext& context, ValueId q, ValueId k, ValueId v, double scale) {
+ValueId mix_up_to_place(LayerContext& context, ValueId q, ValueId k, ValueId v, double scale,
+                        int64_t window) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("mix");
   const ValueId scores =
       builder.mul_scalar(builder.dot(q, k, "bshd,bthd->bhst", "dot"), scale, "scores");
   const Shape shape = builder.shape(scores);
   const ValueId places = builder.iota({DType::kI32, shape}, 3, "places");
-  const ValueId is_seen = builder.compare(
-      "le", places, builder.broadcast_leading(context.decoding->place, shape, "place"), "is_seen");
-  const ValueId unseen = builder.constant({DType::kF32, shape}, -1e30, "unseen");
-  const ValueId shares = softmax(context, builder.select(is_seen, scores, unseen, "masked"));
+  const ValueId place = builder.broadcast_leading(context.decoding->place, shape, "place");
+  const ValueId shares = softmax(context, scores_seen(builder, scores, places, place, window));
   return builder.dot(shares, v, "bhst,bthd->bshd", "out");
+}
+
+/// The radians that a channel turns by each position, after its scaling.
+ValueId scaled_frequency(Builder& builder, ValueId frequency, const RotaryScaling& scaling) {
+  if (scaling.kind == "linear") return builder.mul_scalar(frequency, 1 / scaling.factor, "scaled");
+  if (scaling.kind != "llama3") return frequency;
+  const double turns = static_cast<double>(scaling.context) / (2 * std::numbers::pi);
+  const double range = scaling.high - scaling.low;
+  const ValueId above = builder.add_scalar(builder.mul_scalar(frequency, turns / range, "turns"),
+                                           -scaling.low / range, "above");
+  const ValueId kept = builder.min_scalar(builder.max_scalar(above, 0, "at_least"), 1, "kept");
+  // kept + (1 - kept) / factor
+  const ValueId share = builder.add_scalar(
+      builder.mul_scalar(kept, 1 - 1 / scaling.factor, "kept_more"), 1 / scaling.factor, "share");
+  return builder.mul(frequency, share, "scaled");
 }
 
 }  // namespace
 
-RotaryAngles rotary_angles(LayerContext& context, int64_t places, int64_t half, double base) {
+RotaryAngles rotary_angles(LayerContext& context, int64_t places, int64_t half, double base,
+                           const RotaryScaling& scaling) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("angles");
   const TensorType type{DType::kF32, {places, half}};
@@ -83,9 +125,10 @@ RotaryAngles rotary_angles(LayerContext& context, int64_t places, int64_t half, 
                 builder.cast(context.decoding->place, DType::kF32, "of_token"), type.shape, "place")
           : builder.iota(type, 0, "place");
   const ValueId channel = builder.iota(type, 1, "channel");
-  const ValueId frequency = builder.unary(
+  ValueId frequency = builder.unary(
       "exp", builder.mul_scalar(channel, -std::log(base) / static_cast<double>(half), "exponent"),
       "frequency");
+  frequency = scaled_frequency(builder, frequency, scaling);
   const ValueId angle = builder.mul(place, frequency, "angle");
   const ValueId cos = builder.unary("cos", angle, "cos");
   return {cos, builder.unary("sin", angle, "sin")};
@@ -96,20 +139,23 @@ ValueId rotary(LayerContext& context, ValueId x, const RotaryAngles& angles,
   Builder& builder = context.builder;
   const auto scope = builder.scope(name);
   const Shape shape = builder.shape(x);
-  ensure(shape.size() == 4 && shape[3] % 2 == 0, "rotary takes x[B,S,H,D] with an even D");
-  const int64_t half = shape[3] / 2;
+  const int64_t half = builder.shape(angles.cos)[1], turned = 2 * half;
+  ensure(shape.size() == 4 && turned <= shape[3], "rotary takes x[B,S,H,D] with R <= D");
   const std::vector<int64_t> every(4, 1);
   const ValueId low =
       builder.slice(x, {0, 0, 0, 0}, {shape[0], shape[1], shape[2], half}, every, "low");
   const ValueId high =
-      builder.slice(x, {0, 0, 0, half}, {shape[0], shape[1], shape[2], shape[3]}, every, "high");
+      builder.slice(x, {0, 0, 0, half}, {shape[0], shape[1], shape[2], turned}, every, "high");
   const ValueId low_cos = times_table(builder, low, angles.cos, "low_cos");
   const ValueId high_sin = times_table(builder, high, angles.sin, "high_sin");
   const ValueId high_cos = times_table(builder, high, angles.cos, "high_cos");
   const ValueId low_sin = times_table(builder, low, angles.sin, "low_sin");
   const ValueId turned_low = builder.sub(low_cos, high_sin, "turned_low");
   const ValueId turned_high = builder.add(high_cos, low_sin, "turned_high");
-  return builder.concat({turned_low, turned_high}, 3, "turned");
+  if (turned == shape[3]) return builder.concat({turned_low, turned_high}, 3, "turned");
+  const ValueId rest =
+      builder.slice(x, {0, 0, 0, turned}, {shape[0], shape[1], shape[2], shape[3]}, every, "rest");
+  return builder.concat({turned_low, turned_high, rest}, 3, "turned");
 }
 
 ValueId repeat_heads(LayerContext& context, ValueId x, int64_t times, std::string_view name) {
@@ -135,13 +181,14 @@ ValueId attention(LayerContext& context, ValueId x, ValueId source, const Attent
   ValueId k = project(builder, source, into_heads(width, kv_heads, head, options.bias), "k");
   ValueId v = project(builder, source, into_heads(width, kv_heads, head, options.bias), "v");
   if (options.norms) {
-    q = rms_norm(context, q, "q_norm");
-    k = rms_norm(context, k, "k_norm");
+    q = rms_norm(context, q, "q_norm", options.norm_epsilon, options.norm_plus_one);
+    k = rms_norm(context, k, "k_norm", options.norm_epsilon, options.norm_plus_one);
   }
   if (options.rotary_base > 0) {
     ensure(x == source, "queries and keys have the same places");
-    const RotaryAngles angles =
-        rotary_angles(context, builder.shape(x)[1], head / 2, options.rotary_base);
+    const int64_t turned = options.rotary_features == 0 ? head : options.rotary_features;
+    const RotaryAngles angles = rotary_angles(context, builder.shape(x)[1], turned / 2,
+                                              options.rotary_base, options.rotary_scaling);
     q = rotary(context, q, angles, "q.rotary");
     k = rotary(context, k, angles, "k.rotary");
   }
@@ -153,9 +200,12 @@ ValueId attention(LayerContext& context, ValueId x, ValueId source, const Attent
   k = repeat_heads(context, k, heads / kv_heads, "k.repeated");
   v = repeat_heads(context, v, heads / kv_heads, "v.repeated");
   const double scale = 1 / std::sqrt(static_cast<double>(head));
-  const ValueId mixed = context.decoding
-                            ? mix_up_to_place(context, q, k, v, scale)
-                            : builder.attention(q, k, v, options.causal, scale, "mix").out;
+  const int64_t positions = context.decoding ? context.decoding->places : builder.shape(x)[1];
+  const int64_t window = options.window < positions ? options.window : 0;
+  ensure(window == 0 || options.causal, "a window is of earlier positions");
+  const ValueId mixed = context.decoding ? mix_up_to_place(context, q, k, v, scale, window)
+                        : window > 0     ? mix_in_window(context, q, k, v, scale, window)
+                                     : builder.attention(q, k, v, options.causal, scale, "mix").out;
   const Shape bias = options.bias && options.out_bias ? Shape{width} : Shape{};
   return project(builder, mixed,
                  {"bshd,hde->bse", {heads, head, width}, bias, options.out_deviation}, "out");

@@ -232,10 +232,10 @@ TEST(Rotary, MakesProductsThatDependOnTheDifferenceOfPlacesOnly) {
   EXPECT_GT(std::abs(product(3, 0) - product(0, 3)), 1000 * tolerance);  // before is not after
 }
 
-TEST(Rotary, OfAnOddWidthIsABrokenPromise) {
+TEST(Rotary, OfFewerFeaturesThanAnglesTurnIsABrokenPromise) {
   Bench bench;
   const ValueId x = bench.input("x", f32({1, 1, 1, 3}), {1, 2, 3});
-  const RotaryAngles angles = rotary_angles(bench.context, 1, 1, 10);
+  const RotaryAngles angles = rotary_angles(bench.context, 1, 2, 10);
   EXPECT_THROW(rotary(bench.context, x, angles, "turned"), InternalError);
 }
 

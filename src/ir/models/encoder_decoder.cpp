@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
+#include "ir/models/internal/families.h"
 
 namespace tessera {
 namespace {

@@ -10,10 +10,19 @@ namespace tessera {
 namespace {
 
 std::vector<ModelFamily> families() {
-  return {
-      gpt_family(),  mlp_family(),  llama_family(), two_tower_family(), encoder_decoder_family(),
-      bert_family(), lstm_family(), gru_family(),   image_mlp_family(), resnet_family(),
-      unet_family()};
+  return {gpt_family(),
+          mlp_family(),
+          llama_family(),
+          two_tower_family(),
+          encoder_decoder_family(),
+          bert_family(),
+          lstm_family(),
+          gru_family(),
+          image_mlp_family(),
+          resnet_family(),
+          unet_family(),
+          decoder_family(),
+          encoder_family()};
 }
 
 }  // namespace

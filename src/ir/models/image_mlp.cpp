@@ -1,6 +1,6 @@
 // The smallest classifier of images: hidden layers on the pixels.
-#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
+#include "ir/models/internal/families.h"
 
 namespace tessera {
 namespace {

@@ -45,10 +45,11 @@ ValueId shift_rows(Builder& builder, ValueId x) {
 }
 
 /// weight * x / sqrt(mean(x^2) + epsilon) by row.
-ValueId scaled_rows(Builder& builder, ValueId x, ValueId weight, const std::string& square_name) {
+ValueId scaled_rows(Builder& builder, ValueId x, ValueId weight, double epsilon,
+                    const std::string& square_name) {
   const ValueId square = mean_rows(builder, builder.unary("square", x, "square"), 1, square_name);
-  const ValueId scale = builder.unary(
-      "rsqrt", builder.add_scalar(square, kNormEpsilon, square_name + "_plus"), "scale");
+  const ValueId scale =
+      builder.unary("rsqrt", builder.add_scalar(square, epsilon, square_name + "_plus"), "scale");
   const ValueId normal = builder.mul(x, along_rows(builder, scale, x, "scale_rows"), "normal");
   return builder.mul(normal, builder.broadcast_leading(weight, builder.shape(x), "weight_rows"),
                      "weighted");
@@ -90,7 +91,7 @@ ValueId embedding(LayerContext& context, ValueId ids, int64_t rows, int64_t widt
   return context.builder.gather(table, ids, "rows");
 }
 
-ValueId layer_norm(LayerContext& context, ValueId x, std::string_view name) {
+ValueId layer_norm(LayerContext& context, ValueId x, std::string_view name, double epsilon) {
   Builder& builder = context.builder;
   const auto scope = builder.scope(name);
   const TensorType per_channel{DType::kF32, {builder.shape(x)[last_dim(builder, x)]}};
@@ -101,17 +102,19 @@ ValueId layer_norm(LayerContext& context, ValueId x, std::string_view name) {
   const ValueId minus_mean = mean_rows(builder, x, -1, "minus_mean");
   const ValueId centered =
       builder.add(x, along_rows(builder, minus_mean, x, "minus_mean_rows"), "centered");
-  const ValueId weighted = scaled_rows(builder, centered, weight, "variance");
+  const ValueId weighted = scaled_rows(builder, centered, weight, epsilon, "variance");
   return builder.add(weighted, builder.broadcast_leading(bias, builder.shape(x), "bias_rows"),
                      "biased");
 }
 
-ValueId rms_norm(LayerContext& context, ValueId x, std::string_view name) {
+ValueId rms_norm(LayerContext& context, ValueId x, std::string_view name, double epsilon,
+                 bool plus_one) {
   Builder& builder = context.builder;
   const auto scope = builder.scope(name);
   const TensorType per_channel{DType::kF32, {builder.shape(x)[last_dim(builder, x)]}};
-  const ValueId weight = builder.variable("weight", per_channel, Initializer::constant(1));
-  return scaled_rows(builder, x, weight, "mean_square");
+  ValueId weight = builder.variable("weight", per_channel, Initializer::constant(plus_one ? 0 : 1));
+  if (plus_one) weight = builder.add_scalar(weight, 1, "weight_plus_one");
+  return scaled_rows(builder, x, weight, epsilon, "mean_square");
 }
 
 ValueId dropout(LayerContext& context, ValueId x, double rate, std::string_view name) {
@@ -137,6 +140,22 @@ ValueId gelu(LayerContext& context, ValueId x) {
       builder.mul_scalar(builder.unary("square", x, "square"), twice * 0.044715, "cubic"), twice,
       "slope");
   return builder.mul(x, builder.unary("logistic", builder.mul(x, slope, "angle"), "gate"), "gated");
+}
+
+ValueId exact_gelu(LayerContext& context, ValueId x) {
+  Builder& builder = context.builder;
+  const auto scope = builder.scope("gelu");
+  const ValueId erf =
+      builder.unary("erf", builder.mul_scalar(x, 1 / std::numbers::sqrt2, "turned"), "erf");
+  const ValueId half = builder.mul_scalar(x, 0.5, "half");
+  return builder.mul(half, builder.add_scalar(erf, 1, "gate"), "gated");
+}
+
+ValueId quick_gelu(LayerContext& context, ValueId x) {
+  Builder& builder = context.builder;
+  const auto scope = builder.scope("gelu");
+  return builder.mul(x, builder.unary("logistic", builder.mul_scalar(x, 1.702, "angle"), "gate"),
+                     "gated");
 }
 
 ValueId relu(LayerContext& context, ValueId x) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "ir/models/internal/model_config.h"
 #include "ir/ops/builder.h"
 
 namespace tessera {
@@ -33,16 +34,22 @@ ValueId embedding_table(LayerContext& context, int64_t rows, int64_t width, std:
 /// The rows of table[rows, width] that `ids` select; variable `<name>.weight`.
 ValueId embedding(LayerContext& context, ValueId ids, int64_t rows, int64_t width,
                   std::string_view name);
-/// Normalizes over the last dim, with epsilon 1e-5; variables `<name>.weight` (ones), `<name>.bias`
-/// (zeros).
-ValueId layer_norm(LayerContext& context, ValueId x, std::string_view name);
-/// x / sqrt(mean(x^2) + 1e-5) times `<name>.weight` (ones), over the last dim.
+/// Normalizes over the last dim; variables `<name>.weight` (ones), `<name>.bias` (zeros).
+ValueId layer_norm(LayerContext& context, ValueId x, std::string_view name,
+                   double epsilon = kNormEpsilon);
+/// x / sqrt(mean(x^2) + epsilon) times `<name>.weight` (ones), over the last dim; with `plus_one`
+/// times 1 + `<name>.weight` (zeros).
 ///   source  Zhang and Sennrich, arXiv 1910.07467
-ValueId rms_norm(LayerContext& context, ValueId x, std::string_view name);
+ValueId rms_norm(LayerContext& context, ValueId x, std::string_view name,
+                 double epsilon = kNormEpsilon, bool plus_one = false);
 /// Zeros with probability `rate`, else x / (1 - rate); x when not training or rate is 0.
 ValueId dropout(LayerContext& context, ValueId x, double rate, std::string_view name);
 /// The tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 ValueId gelu(LayerContext& context, ValueId x);
+/// 0.5 x (1 + erf(x / sqrt(2))).
+ValueId exact_gelu(LayerContext& context, ValueId x);
+/// x logistic(1.702 x).
+ValueId quick_gelu(LayerContext& context, ValueId x);
 ValueId relu(LayerContext& context, ValueId x);
 /// The numerically stable softmax over the last dim.
 ValueId softmax(LayerContext& context, ValueId x);
@@ -65,8 +72,14 @@ struct AttentionOptions {
   /// RMS norms of the queries and of the keys of each head, before their rotation: `<name>.q_norm`,
   /// `<name>.k_norm`.
   bool norms = false;
+  double norm_epsilon = kNormEpsilon;  // of `norms`
+  bool norm_plus_one = false;          // the same, as of rms_norm
   // rotates queries and keys by their positions, see rotary(); 0: no rotation
   double rotary_base = 0;
+  int64_t rotary_features = 0;  // the first ones of a head, which are rotated; 0: all
+  RotaryScaling rotary_scaling = {};
+  /// With causal: a position reads this many, itself and those before it. 0: all.
+  int64_t window = 0;
   double out_deviation = 0.02;  // initial deviation of the last weight
 };
 /// Attention of x[B,S,E] to source[B,T,E], with the variables `<name>.q.weight` [E,H,D],
@@ -88,10 +101,14 @@ struct RotaryAngles {
   ValueId cos, sin;
 };
 /// When decoding, `places` is 1, for the position of the token.
-RotaryAngles rotary_angles(LayerContext& context, int64_t places, int64_t half, double base);
-/// x[B,S,H,D] with channels c and c + D/2 of each head rotated together by the angle of position
-/// and c. So the product of a query and a key depends only on the difference of their positions.
-///   requires  an even D
+///   source  of the scaling llama3: Llama team, arXiv 2407.21783; of linear: Chen et al., arXiv
+///           2306.15595
+RotaryAngles rotary_angles(LayerContext& context, int64_t places, int64_t half, double base,
+                           const RotaryScaling& scaling = {});
+/// x[B,S,H,D] with channels c and c + R/2 of each head rotated together by the angle of position
+/// and c, for the first R = 2 `half` features of each head; the others are left. So the product of
+/// a query and a key depends only on the difference of their positions.
+///   requires  2 half <= D, for the angles of `half` channels
 ///   source    Su et al., arXiv 2104.09864
 ValueId rotary(LayerContext& context, ValueId x, const RotaryAngles& angles, std::string_view name);
 /// x[B,T,G,D] as [B,T,G*times,D], in which each head occurs `times` times in a row.

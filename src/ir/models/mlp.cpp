@@ -1,7 +1,7 @@
 // Bengio's language model: hidden layers on the embedded context.
 //   source  Bengio et al., J. Machine Learning Research 3, 2003
-#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
+#include "ir/models/internal/families.h"
 
 namespace tessera {
 namespace {

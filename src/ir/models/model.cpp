@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ir/models/internal/families.h"
 #include "ir/models/graph_file.h"
+#include "ir/models/internal/families.h"
 
 namespace tessera {
 namespace {

@@ -26,6 +26,9 @@ ModelConfig read_model_config(ConfigTable table);
 /// The values of model.kind: the families, and graph.
 std::vector<std::string> model_kinds();
 
+/// Replaces zeros by the defaults that they stand for.
+ModelConfig with_defaults(ModelConfig config);
+
 /// The settings of the family with defaults filled in: those that read_model_config reads, and
 /// those that come from the data.
 Document settings_of(const ModelConfig& config);

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/error.h"
-#include "ir/models/internal/families.h"
 #include "ir/models/family.h"
 #include "ir/models/graphs.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/model.h"
 #include "ir/ops/interpreter.h"
 

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <vector>
 
-#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
+#include "ir/models/internal/families.h"
 
 namespace tessera {
 namespace {

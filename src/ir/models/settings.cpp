@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/files/setting_keys.h"
 #include "base/text/text.h"
-#include "ir/models/internal/families.h"
 #include "ir/models/graph_file.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/model.h"
 
 namespace tessera {
@@ -19,6 +19,15 @@ using ModelKey = SettingKey<ModelConfig>;
 constexpr std::string_view kGraphKind = "graph";
 constexpr double kMaxExtent = 1 << 20;
 constexpr double kMaxVocabulary = 1 << 24;
+
+template <typename T>
+auto form(T TransformerForm::* member) {
+  return [member](ModelConfig& config) -> T& { return config.form.*member; };
+}
+template <typename T>
+auto scaling(T RotaryScaling::* member) {
+  return [member](ModelConfig& config) -> T& { return config.form.rotary_scaling.*member; };
+}
 
 const ModelKey kContextKey = {
     {"context", "Tokens of a sample", "128"}, &ModelConfig::context, 1, kMaxExtent};
@@ -61,6 +70,82 @@ const ModelKey kFamilyKeys[] = {
      &ModelConfig::rope_base,
      1,
      1e9},
+    {{"norm", "Norm of the blocks", "\"layer\""},
+     form(&TransformerForm::norm),
+     0,
+     0,
+     {"rms", "rms_plus_one", "layer"}},
+    {{"norm_epsilon", "What norms add to a variance", "1e-6"},
+     form(&TransformerForm::norm_epsilon),
+     0,
+     1},
+    {{"norm_place", "Where the norms of a block are", "\"after\""},
+     form(&TransformerForm::norm_place),
+     0,
+     0,
+     {"before", "after", "parallel"}},
+    {{"activation", "Activation of the feed-forward", "\"relu\""},
+     form(&TransformerForm::activation),
+     0,
+     0,
+     {"silu", "gelu", "gelu_tanh", "gelu_quick", "relu"}},
+    {{"gated", "Is the activation multiplied by a second product, as in SwiGLU?", "false"},
+     form(&TransformerForm::gated)},
+    {{"positions", "Positions of tokens", "\"learned\""},
+     form(&TransformerForm::positions),
+     0,
+     0,
+     {"rotary", "learned"}},
+    {{"position_rows", "Rows of learned positions; 0: those of the context", "2050"},
+     form(&TransformerForm::position_rows),
+     0,
+     kMaxExtent},
+    {{"first_position", "Row of learned positions of the first token", "2"},
+     form(&TransformerForm::first_position),
+     0,
+     kMaxExtent},
+    {{"rotary_share", "Share of the features of a head that rotary positions turn", "0.25"},
+     form(&TransformerForm::rotary_share),
+     0,
+     1},
+    {{"rotary_scaling", "How rotary positions are stretched to longer contexts", "\"llama3\""},
+     scaling(&RotaryScaling::kind),
+     0,
+     0,
+     {"none", "linear", "llama3"}},
+    {{"rotary_factor", "By how much rotary positions are stretched", "8.0"},
+     scaling(&RotaryScaling::factor),
+     1,
+     1e6},
+    {{"rotary_low", "llama3: channels with fewer turns are stretched in full", "2.0"},
+     scaling(&RotaryScaling::low),
+     1e-3,
+     1e6},
+    {{"rotary_high", "llama3: channels with more turns are not stretched", "8.0"},
+     scaling(&RotaryScaling::high),
+     1e-3,
+     1e6},
+    {{"rotary_context", "llama3: positions in which turns are counted", "4096"},
+     scaling(&RotaryScaling::context),
+     1,
+     kMaxExtent},
+    {{"out_bias", "With qkv_bias: has the last product of attention a bias, too?", "true"},
+     form(&TransformerForm::out_bias)},
+    {{"ffn_bias", "Has the feed-forward biases?", "true"}, form(&TransformerForm::ffn_bias)},
+    {{"head_bias", "Have the logits a bias?", "true"}, form(&TransformerForm::head_bias)},
+    {{"scaled_embedding", "Are embeddings multiplied by the square root of the width?", "true"},
+     form(&TransformerForm::scaled_embedding)},
+    {{"window", "Positions that each position reads; 0: all earlier ones", "4096"},
+     form(&TransformerForm::window),
+     0,
+     kMaxExtent},
+    {{"token_types", "Rows of a table whose first one is added to embeddings; 0: none", "2"},
+     form(&TransformerForm::token_types),
+     0,
+     kMaxExtent},
+    {{"embedding_norm", "Are embeddings normed?", "true"}, form(&TransformerForm::embedding_norm)},
+    {{"head_transform", "Are a product, an activation and a norm before the logits?", "true"},
+     form(&TransformerForm::head_transform)},
 };
 
 bool reads(const ModelFamily& family, std::string_view key) {

@@ -64,7 +64,7 @@ TEST(ReadModelConfig, AnUnknownKindIsRefused) {
   EXPECT_EQ(message_of("[model]\nkind = \"rnn\"\n"),
             "train.toml: model.kind = \"rnn\" is not possible\n"
             "  why: model.kind must be one of gpt, mlp, llama, two_tower, encoder_decoder, bert, "
-            "lstm, gru, image_mlp, resnet, unet, graph\n"
+            "lstm, gru, image_mlp, resnet, unet, decoder, encoder, graph\n"
             "  fix: set model.kind to such a value");
 }
 
@@ -89,7 +89,7 @@ TEST(ReadModelConfig, HeadsThatDoNotDivideTheWidthAreRefusedWithThoseThatDo) {
 TEST(ReadModelConfig, AKeyOfAnotherFamilyIsRefusedWithThoseThatReadIt) {
   EXPECT_EQ(message_of("[model]\nkind = \"mlp\"\nheads = 4\n"),
             "train.toml: model.heads is no setting of a model of kind mlp\n"
-            "  why: it is one of gpt, llama, two_tower, encoder_decoder, bert\n"
+            "  why: it is one of gpt, llama, two_tower, encoder_decoder, bert, decoder, encoder\n"
             "  fix: remove it, or choose another model.kind");
 }
 

@@ -1,8 +1,8 @@
 // Two independent transformers, one for each half of the context, and a layer that joins their
 // results. This program is not a chain.
 #include "base/error.h"
-#include "ir/models/internal/families.h"
 #include "ir/models/internal/blocks.h"
+#include "ir/models/internal/families.h"
 
 namespace tessera {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ir/models/internal/families.h"
 #include "ir/models/image_blocks.h"
+#include "ir/models/internal/families.h"
 #include "ir/models/internal/norms.h"
 #include "ir/ops/spatial.h"
 

@@ -21,6 +21,23 @@ constexpr int64_t kLargest = 1LL << 24;
 /// Keys that say nothing about the arithmetic of a training step.
 constexpr std::string_view kOfNoInterest[] = {"architectures",
                                               "attention_dropout",
+                                              "attention_probs_dropout_prob",
+                                              "chunk_size_feed_forward",
+                                              "classifier_dropout",
+                                              "dropout",
+                                              "gradient_checkpointing",
+                                              "hidden_dropout",
+                                              "hidden_dropout_prob",
+                                              "id2label",
+                                              "init_std",
+                                              "is_decoder",
+                                              "is_encoder_decoder",
+                                              "label2id",
+                                              "layerdrop",
+                                              "output_attentions",
+                                              "output_hidden_states",
+                                              "problem_type",
+                                              "return_dict",
                                               "attn_pdrop",
                                               "auto_map",
                                               "bos_token_id",
@@ -28,12 +45,10 @@ constexpr std::string_view kOfNoInterest[] = {"architectures",
                                               "embd_pdrop",
                                               "eos_token_id",
                                               "initializer_range",
-                                              "layer_norm_epsilon",
                                               "model_type",
                                               "pad_token_id",
                                               "pretraining_tp",
                                               "resid_pdrop",
-                                              "rms_norm_eps",
                                               "summary_activation",
                                               "summary_first_dropout",
                                               "summary_proj_to_labels",
@@ -73,6 +88,17 @@ class Reader {
     const double number = value->is_number() ? value->as_double() : 0;
     if (!(number >= 1 && number <= 1e9))
       refuse(key + " is " + text_of(*value), "it is a number from 1 to 1e9", "correct it");
+    return number;
+  }
+
+  /// A number from 0 to `largest`.
+  double share(const std::string& key, double fallback, double largest = 1) {
+    const Document* value = find(key);
+    if (!value) return fallback;
+    const double number = value->is_number() ? value->as_double() : -1;
+    if (!(number >= 0 && number <= largest))
+      refuse(key + " is " + text_of(*value), fmt::format("it is a number from 0 to {}", largest),
+             "correct it");
     return number;
   }
 
@@ -128,97 +154,277 @@ class Reader {
   std::set<std::string> read_;
 };
 
-/// Of transformers 4, rope_theta and rope_scaling; of 5, rope_parameters with both.
-double rope_base(Reader& reader, std::vector<std::string>& notes) {
-  const auto note = [&](const std::string& key) {
-    notes.push_back(key +
-                    " is not computed: the angles of positions are others, the sizes are not");
-  };
-  if (reader.find("rope_scaling")) note("rope_scaling");
-  const double base = reader.number("rope_theta", 10000);
-  const Document* parameters = reader.find("rope_parameters");
-  if (!parameters || !parameters->is_table()) return base;
-  const Document* type = parameters->find("rope_type");
-  if (type && !(*type == Document("default"))) note("rope_parameters");
-  Reader inside(*parameters, reader.origin());
-  return inside.number("rope_theta", base);
+/// Settings of a model under construction.
+class Model {
+ public:
+  explicit Model(Reader& file) : reader(file) {}
+
+  void set(const char* key, Document value) { settings[key] = std::move(value); }
+  /// The sizes that all kinds have, by the names that this kind gives them.
+  void sizes(const char* width_key, const char* heads_key, const char* layers_key) {
+    width = reader.size(width_key);
+    heads = reader.size(heads_key);
+    set("width", width);
+    set("heads", heads);
+    set("layers", reader.size(layers_key));
+  }
+  void context(int64_t longest) {
+    context_ = std::min(longest, kLongestContext);
+    set("context", context_);
+  }
+  void activation(const char* key, const std::string& fallback);
+  void rotary(int64_t longest, double share);
+  void window();
+  void refuse_others(const char* key, bool is_wanted, const std::string& why) {
+    reader.expect(reader.flag(key, is_wanted) == is_wanted, key, why);
+  }
+
+  Reader& reader;
+  Document settings = Document::Table{};
+  std::vector<std::string> notes = {};
+  int64_t width = 0, heads = 0;
+
+ private:
+  void scaling(Reader& rope, const std::string& type, int64_t longest);
+  int64_t context_ = 0;
+};
+
+void Model::activation(const char* key, const std::string& fallback) {
+  constexpr std::pair<std::string_view, const char*> kNames[] = {{"silu", "silu"},
+                                                                 {"swish", "silu"},
+                                                                 {"gelu", "gelu"},
+                                                                 {"gelu_new", "gelu_tanh"},
+                                                                 {"gelu_fast", "gelu_tanh"},
+                                                                 {"gelu_pytorch_tanh", "gelu_tanh"},
+                                                                 {"quick_gelu", "gelu_quick"},
+                                                                 {"relu", "relu"}};
+  const std::string given = reader.text(key, fallback);
+  const auto name = std::ranges::find(kNames, given, [](const auto& pair) { return pair.first; });
+  reader.expect(name != std::end(kNames), key,
+                "activations are silu, gelu and its approximations, quick_gelu and relu");
+  set("activation", name->second);
 }
 
-Document llama(Reader& reader, std::vector<std::string>& notes) {
-  Document model;
-  model["kind"] = "llama";
-  const int64_t width = reader.size("hidden_size"), heads = reader.size("num_attention_heads");
-  model["width"] = width;
-  model["heads"] = heads;
-  model["kv_heads"] = reader.size("num_key_value_heads", heads);
-  model["ffn"] = reader.size("intermediate_size");
-  model["layers"] = reader.size("num_hidden_layers");
+/// Of transformers 4, rope_theta and rope_scaling; of 5, rope_parameters with both.
+void Model::rotary(int64_t longest, double share) {
+  double base = reader.number("rope_theta", reader.number("rotary_emb_base", 10000));
+  share = reader.share("partial_rotary_factor", reader.share("rotary_pct", share));
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const Document* table = reader.find(key);
+    if (!table || !table->is_table()) continue;
+    Reader rope(*table, reader.origin());
+    const std::string type = rope.text("rope_type", rope.text("type", "default"));
+    base = rope.number("rope_theta", base);
+    share = rope.share("partial_rotary_factor", share);
+    scaling(rope, type, longest);
+  }
+  set("rope_base", base);
+  if (share != 1) set("rotary_share", share);
+}
+
+void Model::scaling(Reader& rope, const std::string& type, int64_t longest) {
+  if (type == "linear" || type == "llama3") {
+    set("rotary_scaling", type);
+    set("rotary_factor", rope.number("factor", 1));
+    if (type == "linear") return;
+    set("rotary_low", rope.share("low_freq_factor", 1, 1e6));
+    set("rotary_high", rope.share("high_freq_factor", 4, 1e6));
+    set("rotary_context", rope.size("original_max_position_embeddings", longest));
+    return;
+  }
+  // Angles of contexts up to the original one are not changed.
+  if (type == "default" || (type == "dynamic" && context_ <= longest)) return;
+  notes.push_back(
+      fmt::format("rotary positions of type '{}' are computed without their scaling: "
+                  "the angles are others, the sizes are not",
+                  type));
+}
+
+void Model::window() {
+  const bool is_used = reader.flag("use_sliding_window", true);
+  reader.find("max_window_layers");
+  reader.find("layer_types");
+  if (is_used && reader.find("sliding_window")) set("window", reader.size("sliding_window"));
+}
+
+/// LLaMA, Mistral, and what the others add to it.
+Model llama_like(Reader& reader, const std::string& activation = "silu") {
+  Model model(reader);
+  model.set("kind", "decoder");
+  model.sizes("hidden_size", "num_attention_heads", "num_hidden_layers");
+  model.set("kv_heads", reader.size("num_key_value_heads", model.heads));
+  model.set("ffn", reader.size("intermediate_size"));
   const int64_t longest = reader.size("max_position_embeddings", 2048);
-  const int64_t context = std::min(longest, kLongestContext);
-  model["context"] = context;
-  model["rope_base"] = rope_base(reader, notes);
-  if (reader.find("head_dim")) model["head"] = reader.size("head_dim");
-  model["tied"] = reader.flag("tie_word_embeddings", false);
-  const std::string activation = reader.text("hidden_act", "silu");
-  reader.expect(activation == "silu" || activation == "swish", "hidden_act",
-                "the gate of a model of kind llama is a SiLU");
-  reader.expect(!reader.flag("attention_bias", false), "attention_bias",
-                "the products of a model of kind llama have no biases");
-  reader.expect(!reader.flag("mlp_bias", false), "mlp_bias",
-                "the products of a model of kind llama have no biases");
-  if (reader.flag("use_sliding_window", true) && reader.find("sliding_window"))
-    reader.expect(reader.size("sliding_window") >= context, "sliding_window",
-                  fmt::format("attention here reads all of the {} tokens of the context", context));
+  model.context(longest);
+  model.rotary(longest, 1);
+  if (reader.find("head_dim")) model.set("head", reader.size("head_dim"));
+  model.set("norm_epsilon", reader.share("rms_norm_eps", 1e-6));
+  model.set("tied", reader.flag("tie_word_embeddings", false));
+  model.activation("hidden_act", activation);
+  if (reader.flag("attention_bias", false)) {
+    model.set("qkv_bias", true);
+    model.set("out_bias", true);
+  }
+  if (reader.flag("mlp_bias", false)) model.set("ffn_bias", true);
   return model;
 }
 
-/// Always with biases of queries, keys and values.
-Document qwen2(Reader& reader, std::vector<std::string>& notes) {
-  Document model = llama(reader, notes);
-  model["qkv_bias"] = true;
-  reader.find("max_window_layers");
-  reader.find("layer_types");
+Model llama(Reader& reader) {
+  return llama_like(reader);
+}
+
+Model mistral(Reader& reader) {
+  Model model = llama_like(reader);
+  model.window();
+  return model;
+}
+
+/// Always with biases of queries, keys and values. Its windows are of some layers, and only where
+/// use_sliding_window says so.
+void qwen_window(Model& model) {
+  const bool has_window =
+      model.reader.flag("use_sliding_window", false) && model.reader.find("sliding_window");
+  model.reader.expect(!has_window, "use_sliding_window",
+                      "layers with and without a window are not read");
+  model.reader.find("sliding_window");
+  model.reader.find("max_window_layers");
+  model.reader.find("layer_types");
+}
+
+Model qwen2(Reader& reader) {
+  Model model = llama_like(reader);
+  model.set("qkv_bias", true);
+  qwen_window(model);
   return model;
 }
 
 /// Heads are normed, and have 128 features where the file does not say otherwise.
-Document qwen3(Reader& reader, std::vector<std::string>& notes) {
-  Document model = llama(reader, notes);
-  if (!model.find("head")) model["head"] = int64_t{128};
-  model["head_norms"] = true;
-  reader.find("max_window_layers");
-  reader.find("layer_types");
+Model qwen3(Reader& reader) {
+  Model model = llama_like(reader);
+  if (!model.settings.find("head")) model.set("head", 128);
+  model.set("head_norms", true);
+  qwen_window(model);
   return model;
 }
 
-Document gpt2(Reader& reader, std::vector<std::string>&) {
-  Document model;
-  model["kind"] = "gpt";
-  const int64_t width = reader.size("n_embd");
-  model["width"] = width;
-  model["heads"] = reader.size("n_head");
-  model["layers"] = reader.size("n_layer");
-  model["context"] = reader.size("n_positions", reader.size("n_ctx", 1024));
-  model["tied"] = reader.flag("tie_word_embeddings", true);
-  reader.expect(reader.size("n_inner", 4 * width) == 4 * width, "n_inner",
-                "blocks of a model of kind gpt have four times its width inside");
-  const std::string activation = reader.text("activation_function", "gelu_new");
-  reader.expect(activation == "gelu_new" || activation == "gelu", "activation_function",
-                "blocks of a model of kind gpt have a GELU");
-  reader.expect(!reader.flag("scale_attn_by_inverse_layer_idx", false),
-                "scale_attn_by_inverse_layer_idx", "attention here has one scale in all layers");
+/// The activation is always the approximation: files that say gelu mean it.
+Model gemma(Reader& reader) {
+  Model model = llama_like(reader, "gelu_pytorch_tanh");
+  if (!model.settings.find("head")) model.set("head", 256);
+  if (!reader.find("tie_word_embeddings")) model.set("tied", true);
+  if (model.settings.find("activation")->as_string() == "gelu")
+    model.set("activation", "gelu_tanh");
+  reader.text("hidden_activation", "");
+  model.refuse_others("use_bidirectional_attention", false, "a decoder reads earlier tokens");
+  model.set("norm", "rms_plus_one");
+  model.set("scaled_embedding", true);
+  return model;
+}
+
+Model phi3(Reader& reader) {
+  Model model = llama_like(reader);
+  model.window();
+  reader.find("original_max_position_embeddings");
+  return model;
+}
+
+/// A transformer with layer norms, biases and a feed-forward without a gate.
+Model with_layer_norms(Reader& reader, const char* kind) {
+  Model model(reader);
+  model.set("kind", kind);
+  model.set("norm", "layer");
+  model.set("gated", false);
+  for (const char* bias : {"qkv_bias", "out_bias", "ffn_bias"}) model.set(bias, true);
+  return model;
+}
+
+Model gpt_neox(Reader& reader) {
+  Model model = with_layer_norms(reader, "decoder");
+  model.sizes("hidden_size", "num_attention_heads", "num_hidden_layers");
+  model.set("ffn", reader.size("intermediate_size"));
+  const int64_t longest = reader.size("max_position_embeddings", 2048);
+  model.context(longest);
+  model.rotary(longest, 0.25);
+  model.set("norm_epsilon", reader.share("layer_norm_eps", 1e-5));
+  model.set("norm_place", reader.flag("use_parallel_residual", true) ? "parallel" : "before");
+  model.set("tied", reader.flag("tie_word_embeddings", false));
+  model.activation("hidden_act", "gelu");
+  const bool has_bias = reader.flag("attention_bias", true);
+  model.set("qkv_bias", has_bias);
+  model.set("out_bias", has_bias);
+  return model;
+}
+
+/// Sets a table of learned positions.
+void learn_positions(Model& model, int64_t rows, int64_t first = 0) {
+  model.set("positions", "learned");
+  model.context(rows - first);
+  model.set("position_rows", rows);
+  if (first > 0) model.set("first_position", first);
+}
+
+Model gpt2(Reader& reader) {
+  Model model = with_layer_norms(reader, "decoder");
+  model.sizes("n_embd", "n_head", "n_layer");
+  model.set("ffn", reader.size("n_inner", 4 * model.width));
+  learn_positions(model, reader.size("n_positions", reader.size("n_ctx", 1024)));
+  model.set("norm_epsilon", reader.share("layer_norm_epsilon", 1e-5));
+  model.set("tied", reader.flag("tie_word_embeddings", true));
+  model.activation("activation_function", "gelu_new");
+  model.refuse_others("scale_attn_by_inverse_layer_idx", false,
+                      "attention has one scale in all layers");
+  model.refuse_others("scale_attn_weights", true, "attention has the scale 1 / sqrt(head)");
+  model.refuse_others("add_cross_attention", false, "a decoder reads one sequence");
   reader.flag("reorder_and_upcast_attn", false);
-  reader.flag("scale_attn_weights", true);
+  return model;
+}
+
+/// Its positions begin at the third row of their table.
+Model opt(Reader& reader) {
+  constexpr int64_t kFirstPosition = 2;
+  Model model = with_layer_norms(reader, "decoder");
+  model.sizes("hidden_size", "num_attention_heads", "num_hidden_layers");
+  model.set("ffn", reader.size("ffn_dim", 4 * model.width));
+  learn_positions(model, reader.size("max_position_embeddings", 2048) + kFirstPosition,
+                  kFirstPosition);
+  model.set("tied", reader.flag("tie_word_embeddings", true));
+  model.activation("activation_function", "relu");
+  reader.expect(reader.size("word_embed_proj_dim", model.width) == model.width,
+                "word_embed_proj_dim", "embeddings have the width of the blocks");
+  model.refuse_others("do_layer_norm_before", true, "norms are before the branches");
+  model.refuse_others("layer_norm_elementwise_affine", true, "norms have weights");
+  model.refuse_others("_remove_final_layer_norm", false, "the last norm is there");
+  const bool has_bias = reader.flag("enable_bias", true);
+  for (const char* bias : {"qkv_bias", "out_bias", "ffn_bias"}) model.set(bias, has_bias);
+  return model;
+}
+
+Model bert(Reader& reader) {
+  Model model = with_layer_norms(reader, "encoder");
+  model.sizes("hidden_size", "num_attention_heads", "num_hidden_layers");
+  model.set("ffn", reader.size("intermediate_size"));
+  learn_positions(model, reader.size("max_position_embeddings", 512));
+  model.set("norm_epsilon", reader.share("layer_norm_eps", 1e-12));
+  model.set("norm_place", "after");
+  model.set("token_types", reader.size("type_vocab_size", 2));
+  model.set("tied", reader.flag("tie_word_embeddings", true));
+  model.activation("hidden_act", "gelu");
+  for (const char* key : {"embedding_norm", "head_transform", "head_bias"}) model.set(key, true);
+  const std::string type = reader.text("position_embedding_type", "absolute");
+  reader.expect(type == "absolute", "position_embedding_type", "positions are absolute");
+  model.refuse_others("is_decoder", false, "an encoder reads both sides");
+  model.refuse_others("add_cross_attention", false, "an encoder reads one sequence");
   return model;
 }
 
 /// The types of models, each with what reads it.
 struct Kind {
   std::string_view type;
-  Document (*read)(Reader& reader, std::vector<std::string>& notes);
+  Model (*read)(Reader& reader);
 };
 constexpr Kind kKinds[] = {
-    {"gpt2", gpt2}, {"llama", llama}, {"mistral", llama}, {"qwen2", qwen2}, {"qwen3", qwen3}};
+    {"gpt2", gpt2},   {"llama", llama}, {"mistral", mistral},   {"qwen2", qwen2}, {"qwen3", qwen3},
+    {"gemma", gemma}, {"phi3", phi3},   {"gpt_neox", gpt_neox}, {"opt", opt},     {"bert", bert}};
 
 }  // namespace
 
@@ -238,7 +444,9 @@ ReadModel read_hugging_face(const Document& config, const std::string& origin) {
                   "describe the model in a configuration, docs/configuration.md");
   }
   ReadModel result;
-  Document model = kind->read(reader, result.notes);
+  Model read = kind->read(reader);
+  result.notes = std::move(read.notes);
+  Document model = std::move(read.settings);
   model["vocabulary"] = reader.size("vocab_size");
   model["dropout"] = 0.0;
   const int64_t context = model.find("context")->as_int();

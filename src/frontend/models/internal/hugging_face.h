@@ -17,10 +17,10 @@ struct ReadModel {
 /// Does it have a model_type?
 bool is_hugging_face(const Document& config);
 
-/// llama, mistral, qwen2 and qwen3 as a model of kind llama, gpt2 as one of kind gpt; the keys of
-/// transformers 4 and 5. The sizes, and with them the cost of a step, are those of the file. The
-/// step that is assumed: a context of at most 4,096 tokens, 4M tokens in a batch, bf16 (f16 where
-/// the weights are), adamw with a clipped norm.
+/// gpt2, llama, mistral, qwen2, qwen3, gemma, phi3, gpt_neox and opt as a model of kind decoder,
+/// bert as one of kind encoder; the keys of transformers 4 and 5. The step that is assumed: a
+/// context of at most 4,096 tokens, 4M tokens in a batch, bf16 (f16 where the weights are), adamw
+/// with a clipped norm, no dropout.
 ///
 ///   requires  is_hugging_face(config)
 ///   throws    UserError (65) for another model_type, a key that is missing or malformed, and a

@@ -13,16 +13,24 @@ double residual_deviation(int64_t branches) {
   return 0.02 / std::sqrt(static_cast<double>(branches));
 }
 
-ValueId add_positions(LayerContext& context, ValueId x) {
+ValueId add_positions(LayerContext& context, ValueId x, int64_t rows, int64_t first) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("positions");
   const Shape shape = builder.shape(x);
   const int64_t places = context.decoding ? context.decoding->places : shape[1];
+  if (rows == 0) rows = first + places;
   ValueId positions =
-      builder.variable("weight", {DType::kF32, {places, shape[2]}}, Initializer::normal(0, 0.02));
-  if (context.decoding)
+      builder.variable("weight", {DType::kF32, {rows, shape[2]}}, Initializer::normal(0, 0.02));
+  if (context.decoding) {
+    ValueId place = builder.reshape(context.decoding->place, {1}, "place");
+    if (first > 0)
+      place = builder.add(place, builder.constant({DType::kI32, {1}}, static_cast<double>(first)),
+                          "row_of_place");
+    positions = builder.gather(positions, place, "row");
+  } else if (rows != places) {
     positions =
-        builder.gather(positions, builder.reshape(context.decoding->place, {1}, "place"), "row");
+        builder.slice(positions, {first, 0}, {first + places, shape[2]}, {1, 1}, "of_context");
+  }
   return builder.add(x, builder.broadcast_leading(positions, shape, "rows"), "added");
 }
 

@@ -14,9 +14,9 @@ namespace tessera {
 ///   source  GPT-2, section 2.3
 double residual_deviation(int64_t branches);
 
-/// x + positions: x[B,S,E], variable `positions.weight` [S,E]. When decoding it adds the row of the
-/// position, from a weight of [places,E].
-ValueId add_positions(LayerContext& context, ValueId x);
+/// x + positions: x[B,S,E], variable `positions.weight` [rows,E], of which `first` is the row of
+/// the first token; rows 0: as many as positions. When decoding it adds the row of the position.
+ValueId add_positions(LayerContext& context, ValueId x, int64_t rows = 0, int64_t first = 0);
 
 /// x[B,S,E] times the transpose of table[V,E]: `head.dot`.
 ValueId tied_head(LayerContext& context, ValueId x, ValueId table);

@@ -50,6 +50,11 @@ ModelFamily encoder_decoder_family();
 
 /// As gpt, but with attention in both directions; norm, head.{weight,bias}.
 ModelFamily bert_family();
+/// As llama, with what TransformerForm has: positions.weight [rows,E], biases of norms and
+/// products, head.bias.
+ModelFamily decoder_family();
+/// As decoder; types.weight [token_types,E], embedding_norm, transform.{dense,norm}.
+ModelFamily encoder_family();
 /// tokens.weight [V,E], rnn.I.{weight_ih [E or H,4,H], weight_hh [H,4,H], bias_ih, bias_hh [4,H]}
 /// with the gates i, f, g, o, head.{weight,bias}.
 ModelFamily lstm_family();
@@ -69,8 +74,5 @@ ModelFamily unet_family();
 ///   requires  a family has that name
 ModelFamily family_of(std::string_view kind);
 std::vector<std::string> family_names();
-
-/// Replaces zeros by the defaults that they stand for.
-ModelConfig with_defaults(ModelConfig config);
 
 }  // namespace tessera

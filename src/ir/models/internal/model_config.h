@@ -22,6 +22,41 @@ struct Lora {
 
 struct GraphModel;  // ir/models/graph_file.h
 
+/// How rotary positions are stretched to contexts that are longer than those of the training.
+struct RotaryScaling {
+  std::string kind = "none";  // "linear": angles / factor; "llama3": only those that turn slowly
+  double factor = 1;
+  /// llama3: channels that turn less than `low` times in `context` positions are divided, those
+  /// that turn more than `high` times are not, and those between by parts.
+  double low = 1, high = 4;
+  int64_t context = 8192;
+};
+
+/// What differs between the transformers of published models.
+struct TransformerForm {
+  /// "layer"; "rms"; "rms_plus_one", whose weight is what is added to one (Gemma)
+  std::string norm = "rms";
+  double norm_epsilon = 1e-5;
+  /// "before" each branch; "after" its sum with the residual (BERT); "parallel": both branches read
+  /// the same input, each through its norm (GPT-NeoX)
+  std::string norm_place = "before";
+  std::string activation = "silu";   // also "gelu", "gelu_tanh", "gelu_quick", "relu"
+  bool gated = true;                 // activation(x gate) * (x up), else activation(x up)
+  std::string positions = "rotary";  // or "learned"
+  int64_t position_rows = 0;         // learned: rows of the table; 0: those of the context
+  int64_t first_position = 0;        // learned: the row of the first token (OPT: 2)
+  double rotary_share = 1;           // of the features of a head, the first ones are rotated
+  RotaryScaling rotary_scaling = {};
+  bool out_bias = false;          // with qkv_bias: of the last product of attention, too
+  bool ffn_bias = false;          // of the products of the feed-forward
+  bool head_bias = false;         // of the logits
+  bool scaled_embedding = false;  // times the square root of the width (Gemma)
+  int64_t window = 0;             // positions that attention reads; 0: all earlier ones
+  int64_t token_types = 0;        // encoder: rows of a table whose first one is added (BERT)
+  bool embedding_norm = false;    // encoder: a norm of the embeddings
+  bool head_transform = false;    // encoder: a product, activation and norm before the logits
+};
+
 /// A model of tokens or of images. The values of `kind`, and the prediction of each model:
 ///
 ///   gpt              pre-norm transformer; predicts the next token at each position
@@ -34,7 +69,9 @@ struct GraphModel;  // ir/models/graph_file.h
 ///   mlp              layers on the embedded context; predicts the token after the context
 ///   bert             a transformer that reads both sides of each position; predicts the masked
 ///                    tokens
-///   lstm, gru        recurrent cells; predict the next token at each position
+///   decoder          a transformer of any TransformerForm; predicts the next token at each
+///   position encoder          the same, which reads both sides of each position; predicts the
+///   masked tokens lstm, gru        recurrent cells; predict the next token at each position
 ///   image_mlp        layers on the pixels of an image; predicts its class
 ///   resnet           residual convolutions of an image; predicts its class
 ///   unet             convolutions down to small images and up again; predicts a class for each
@@ -63,6 +100,7 @@ struct ModelConfig {
   /// llama: the slowest rotation has a period of nearly 2 pi times as many positions.
   double rope_base = 10'000;
   Lora lora = {};
+  TransformerForm form = {};                     // decoder, encoder
   std::shared_ptr<const GraphModel> graph = {};  // of the kind graph: never null
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/files/file.h"
 #include "base/text/count_text.h"
+#include "frontend/models/parameters.h"
 #include "ir/models/family.h"
 #include "ir/models/graphs.h"
 #include "tools/cli/internal/print/text_table.h"
@@ -51,6 +52,10 @@ void ExportCommand::describe(OptionParser& parser) {
        "The safetensors file to write, or NAME.graph for the model as a graph file",
        {"--to"}},
       to);
+  parser.text({"--like", "MODEL",
+               "Write a folder of Hugging Face, with the config.json of this folder or file, which "
+               "describes the model of the run"},
+              like);
   add_options(parser, overrides);
   parser.text({"--layout", "LAYOUT",
                "Of linear weights: native, [in, out], or torch, [out, in]; default: native"},
@@ -73,7 +78,21 @@ ExitCode ExportCommand::export_graph() const {
   return ExitCode::kDone;
 }
 
+ExitCode ExportCommand::export_like() const {
+  RealFileSystem disk;
+  const Checkpoint stored(disk, find_checkpoint(disk, source));
+  export_as_hugging_face(disk, stored, stored_run(stored), like, to);
+  Document document;
+  document["checkpoint"] = stored.folder().string();
+  document["step"] = stored.step();
+  document["folder"] = to;
+  print_result(output, document,
+               fmt::format("{}: config.json and parameters of step {}\n", to, stored.step()));
+  return ExitCode::kDone;
+}
+
 ExitCode ExportCommand::run(Processes&) {
+  if (!like.empty()) return export_like();
   if (std::filesystem::path(to).extension() == kGraphExtension) return export_graph();
   const TensorLayout chosen = layout_named(layout);
   RealFileSystem disk;

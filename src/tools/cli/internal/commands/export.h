@@ -13,11 +13,13 @@ struct ExportCommand : Command {
   std::string source;
   std::string to;
   std::string layout = "native";
+  std::string like;
   OverrideOptions overrides;
   OutputOptions output;
 
  private:
   ExitCode export_graph() const;
+  ExitCode export_like() const;
 };
 
 }  // namespace tessera

@@ -9,6 +9,8 @@
 #include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "base/text/shell_quote.h"
+#include "base/text/text.h"
+#include "frontend/models/parameters.h"
 #include "simulator/step/step_text.h"
 #include "tools/cli/internal/print/plan/notes.h"
 #include "tools/cli/internal/print/predicted_and_measured.h"
@@ -309,6 +311,15 @@ std::string start_text(const TrainCommand& command, const Engine& engine, const 
          notes_summary(notes_for_user(engine)) + not_stored_note(command, config.checkpoint);
 }
 
+void load_base(Engine& engine, const ModelConfig& model, RealFileSystem& disk,
+               const std::string& base) {
+  if (!has_parameters(base))
+    return load_parameters(engine, Checkpoint(disk, find_checkpoint(disk, base)));
+  const std::vector<std::string> unread = load_parameters(engine, model, disk, base);
+  if (!unread.empty())
+    tell("note: tensors of '" + base + "' that no parameter reads: " + join(unread, ", ") + "\n");
+}
+
 }  // namespace
 
 std::string continue_command(const std::vector<std::string>& words) {
@@ -334,8 +345,9 @@ void TrainCommand::describe(OptionParser& parser) {
   parser.check([this] { check_resume(*this); });
   parser.text(
       {"--base", "CHECKPOINT",
-       "Begin with the parameters of a checkpoint, or of the latest of a run folder, at step "
-       "0; with --resume it is not read"},
+       "Begin with the parameters of a checkpoint, or of the latest of a run folder, of a "
+       "*.safetensors file of export, or of a folder of Hugging Face, at step 0; with --resume it "
+       "is not read"},
       base);
   parser.text({"--trace", "FILE",
                "File for a trace of what every rank does when: open it in ui.perfetto.dev"},
@@ -378,7 +390,8 @@ ExitCode TrainCommand::run(Processes& processes) {
     connected = processes.connect(liveness.deadline());
   RealFileSystem disk;
   auto resumed = open_resumed(disk, *this);
-  if (!resumed && !base.empty()) find_checkpoint(disk, base);  // refuses what is none
+  if (!resumed && !base.empty() && !has_parameters(base))
+    find_checkpoint(disk, base);  // refuses what is none
   if (processes.are_several()) share_plans(config, processes, liveness.deadline());
   Session session =
       open_session(with_steps(config, steps),
@@ -395,8 +408,7 @@ ExitCode TrainCommand::run(Processes& processes) {
        (out.empty() ? "" : processes.stop_signals_note()) + begins_note(*this, resumed != nullptr));
   if (!config.plan.is_automatic() && processes.is_leader()) tell(cluster_notes(*this, engine));
   if (resumed) restore_and_tell(engine, disk, *this, resumed);
-  if (!resumed && !base.empty())
-    load_parameters(engine, Checkpoint(disk, find_checkpoint(disk, base)));
+  if (!resumed && !base.empty()) load_base(engine, session.config.model, disk, base);
   if (session.config.data.held_out > 0) engine.prepare_evaluation();
   if (dry_run) {
     tell_dry_run(*this, engine, *data);
