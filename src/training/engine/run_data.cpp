@@ -11,6 +11,8 @@
 namespace tessera {
 namespace {
 
+constexpr int64_t kMaxCountedClasses = 1024;
+
 using Paths = std::vector<std::filesystem::path>;
 
 Paths paths_of(const DataConfig& config) {
@@ -30,7 +32,8 @@ RunData cut(const TokenSourcePtr& tokens, int64_t classes, const DataConfig& con
     return targets ? tokens_of_range(targets, range) : nullptr;
   };
   data.classes = classes;
-  if (!targets)  // it is the loss of all tokens
+  // It is the loss of all tokens. Pairs of a large vocabulary need all of them in memory.
+  if (!targets && (config.kind != "bin" || classes <= kMaxCountedClasses))
     data.baseline = BaselineLoss{"bigram_entropy", "bigram entropy of the held-out text",
                                  bigram_entropy(*held_out, static_cast<int>(classes))};
   data.train_units = train->size();
@@ -122,6 +125,40 @@ RunData load_npy(const DataConfig& config, const DataRequest& request) {
   return load_tokens(std::move(all), config, request);
 }
 
+/// The largest of the tokens, which are all below the limit of vocabularies.
+int64_t largest_token(const TokenSource& tokens) {
+  constexpr int32_t kLimit = 1 << 24;
+  int32_t largest = 0;
+  int64_t place = 0;
+  for_each_block(tokens, [&](std::span<const int32_t> block) {
+    for (const int32_t token : block) {
+      if (token < 0 || token >= kLimit)
+        throw UserError(fmt::format("token {} of the data is {}", place, token),
+                        fmt::format("tokens are at least 0 and below {}", kLimit),
+                        "set data.bits to those of the files", ExitCode::kBadData);
+      largest = std::max(largest, token);
+      ++place;
+    }
+  });
+  return largest;
+}
+
+RunData load_numbers(const DataConfig& config, const DataRequest& request) {
+  const TokenSourcePtr tokens = tokens_of_numbers(paths_of(config), static_cast<int>(config.bits));
+  if (tokens->size() == 0)
+    throw UserError("the data has no tokens", "its files are empty",
+                    "set data.path to files of tokens", ExitCode::kBadData);
+  const int64_t largest = largest_token(*tokens);
+  if (config.vocabulary > 0 && largest >= config.vocabulary)
+    throw UserError(fmt::format("the data has the token {}, and data.vocabulary is {}", largest,
+                                config.vocabulary),
+                    "tokens are below the vocabulary",
+                    fmt::format("set data.vocabulary to at least {}", largest + 1),
+                    ExitCode::kBadData);
+  return cut(tokens, config.vocabulary > 0 ? config.vocabulary : largest + 1, config,
+             request.context);
+}
+
 RunData draw_markov(const DataConfig& config, const DataRequest& request) {
   const MarkovChain chain(config.states, config.seed);
   RunData data = split_samples(
@@ -145,6 +182,7 @@ RunData load_kind(const DataConfig& config, const DataRequest& request) {
   if (config.kind == "jsonl")
     return load_tokens(read_token_lines(paths_of(config), config.vocabulary, config.ignore_label),
                        config, request);
+  if (config.kind == "bin") return load_numbers(config, request);
   if (config.kind == "npy") return load_npy(config, request);
   if (config.kind == "idx")
     return load_images({read_idx(config.images), read_idx(config.labels)}, config, config.classes);
@@ -199,7 +237,8 @@ std::optional<int64_t> known_vocabulary(const ModelConfig& model, const DataConf
   const int64_t masks = data.mask_block > 0 ? 1 : 0;
   if (data.kind == "text" && data.tokens == "bytes") return Vocabulary::bytes().size() + masks;
   if (data.kind == "markov") return data.states + masks;
-  const bool is_given = (data.kind == "npy" || data.kind == "jsonl") && data.vocabulary > 0;
+  const bool is_given =
+      (data.kind == "npy" || data.kind == "jsonl" || data.kind == "bin") && data.vocabulary > 0;
   return is_given ? std::optional(data.vocabulary + masks) : std::nullopt;
 }
 

@@ -26,7 +26,7 @@ struct DataKey {
 const std::vector<DataKey>& keys() {
   static const std::vector<DataKey> kKeys = {
       {{{"path", "Files; of text also folders", "[\"a.txt\", \"b.txt\"]"}, &DataConfig::path},
-       {"text", "jsonl", "npy", "cifar"}},
+       {"text", "bin", "jsonl", "npy", "cifar"}},
       {{{"images", "File of the images", "\"train-images.idx\""}, &DataConfig::images},
        {"npy", "idx"}},
       {{{"labels", "File of the labels", "\"train-labels.idx\""}, &DataConfig::labels},
@@ -52,7 +52,8 @@ const std::vector<DataKey>& keys() {
         &DataConfig::vocabulary,
         0,
         1 << 24},
-       {"jsonl", "npy"}},
+       {"bin", "jsonl", "npy"}},
+      {{{"bits", "Bits of a token: 16 or 32", "32"}, &DataConfig::bits, 16, 32}, {"bin"}},
       {{{"classes", "Number of classes; 0: the largest label plus one, of `cifar` 10", "100"},
         &DataConfig::classes,
         0,
@@ -82,14 +83,14 @@ const std::vector<DataKey>& keys() {
         &DataConfig::stride,
         0,
         kMaxAmount},
-       {"text", "jsonl", "npy"}},
+       {"text", "bin", "jsonl", "npy"}},
       {{{"mask_block",
          "Of each block of n tokens one is masked and predicted; 0: the next token is predicted",
          "7"},
         &DataConfig::mask_block,
         0,
         1 << 20},
-       {"text", "jsonl", "npy", "markov"}},
+       {"text", "bin", "jsonl", "npy", "markov"}},
       {{{"seed", "Seed of generated data and of masks", "2"}, &DataConfig::seed, 0, kMaxAmount},
        {}},
       {{{"shuffle", "Order of the samples of an epoch", "\"after_split\""},
@@ -150,6 +151,10 @@ void check_values(const DataConfig& data, const std::string& file) {
       throw UserError(file + ": data.path and data." + key + " are both set",
                       "data.path is of tokens, and data.images with data.labels are of images",
                       "remove data.path, or data.images and data.labels", ExitCode::kBadConfig);
+  if (data.kind == "bin" && data.bits != 16 && data.bits != 32)
+    throw UserError(file + ": data.bits = " + std::to_string(data.bits) + " is not possible",
+                    "a token of a file has 16 or 32 bits", "set data.bits to 16 or 32",
+                    ExitCode::kBadConfig);
   if (data.mask_block == 1 || data.mask_block == 2)
     throw UserError(
         file + ": data.mask_block = " + std::to_string(data.mask_block) + " is too small",
@@ -174,7 +179,7 @@ void check_has_files(const DataConfig& data, const std::string& file) {
         file, "data.path", "a run needs text to train on",
         "set data.path to files or folders, here or by --set data.path=FOLDER; without data, plan, "
         "simulate and explain need model.vocabulary");
-  if ((data.kind == "jsonl" || data.kind == "cifar") && data.path.empty())
+  if ((data.kind == "bin" || data.kind == "jsonl" || data.kind == "cifar") && data.path.empty())
     no_files(file, "data.path", "data of kind " + data.kind + " is read from files",
              "set data.path to one file or a list of them");
   if (data.kind == "idx" && !has_images)
@@ -188,7 +193,7 @@ void check_has_files(const DataConfig& data, const std::string& file) {
 }
 
 const std::vector<std::string>& data_kinds() {
-  static const std::vector<std::string> kKinds = {"text",  "jsonl",  "npy",    "idx",
+  static const std::vector<std::string> kKinds = {"text",  "bin",    "jsonl",  "npy",   "idx",
                                                   "cifar", "markov", "digits", "shapes"};
   return kKinds;
 }

@@ -15,6 +15,7 @@ namespace tessera {
 ///
 ///   text     files and folders of text, as tokens
 ///   jsonl    files of tokens, one list per line
+///   bin      files of tokens: whole numbers of 16 or 32 bits
 ///   npy      arrays of tokens (path), or of images and labels
 ///   idx      images and labels in the format of MNIST
 ///   cifar    images with their labels in the format of CIFAR
@@ -28,12 +29,13 @@ struct DataConfig {
   std::string tokens = "bytes";   // text: "bytes", "characters"
   std::string layout = "auto";    // images of npy, idx: "auto", "nchw", "nhwc" (ImageLayout)
   int64_t max_bytes = 0;          // text: the rest is left out; 0: no limit
-  int64_t vocabulary = 0;         // jsonl, npy: number of tokens; 0: the largest token and one
+  int64_t bits = 16;              // bin: of a token, 16 or 32
+  int64_t vocabulary = 0;         // bin, jsonl, npy: number of tokens; 0: the largest token and one
   /// Number of classes. idx, npy: 0 means the largest label and one. cifar: 10 or 100; 0 means 10.
   int64_t classes = 0;
   /// idx, npy, jsonl: a label that is not counted, beside -1.
   int64_t ignore_label = -1;
-  int64_t stride = 0;  // text, jsonl, npy: tokens from sample to sample; 0: the context
+  int64_t stride = 0;  // text, bin, jsonl, npy: tokens from sample to sample; 0: the context
   /// For tokens: one token of each block of this size is masked and predicted; 0: the next token is
   /// predicted.
   int64_t mask_block = 0;
@@ -42,7 +44,7 @@ struct DataConfig {
   int64_t size = 16;       // digits, shapes: rows and columns
   double noise = 0.1;      // digits, shapes: deviation of each pixel
   uint64_t seed = 1;       // of synthetic data and of masks
-  /// The last fraction of the samples, or of the tokens (text, jsonl, and tokens of npy).
+  /// The last fraction of the samples, or of the tokens (text, bin, jsonl, and tokens of npy).
   double held_out = 0.1;
   Shuffle shuffle = Shuffle::kBeforeSplit;
   Tail tail = Tail::kDrop;

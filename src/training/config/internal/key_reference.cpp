@@ -27,7 +27,8 @@ Document settings_with(const std::string& model, const std::string& data) {
   if (data == "idx") {
     table["images"] = "images.idx";
     table["labels"] = "labels.idx";
-  } else if (data == "text" || data == "jsonl" || data == "npy" || data == "cifar") {
+  } else if (data == "text" || data == "bin" || data == "jsonl" || data == "npy" ||
+             data == "cifar") {
     table["path"] = "data";
   }
   return settings;

@@ -28,7 +28,7 @@ TEST(KeyReference, HasAMeaningForEveryKeyThatIsRead) {
 TEST(KeyReference, KnowsWhichKindsReadAKey) {
   for (const ReferenceKey& key : reference_keys()) {
     if (key.key.name == "model.rope_base") {
-      EXPECT_THAT(key.kinds, testing::ElementsAre("llama"));
+      EXPECT_THAT(key.kinds, testing::ElementsAre("llama", "decoder", "encoder"));
     }
     if (key.key.name == "data.states") {
       EXPECT_THAT(key.kinds, testing::ElementsAre("markov"));
@@ -53,7 +53,8 @@ Document settings_for(const ReferenceKey& reference) {
   if (reference.key.name == "data.images" || reference.key.name == "data.labels") {
     settings["data"]["images"] = "x";
     settings["data"]["labels"] = "y";
-  } else if (kind == "text" || kind == "jsonl" || kind == "npy" || kind == "cifar") {
+  } else if (kind == "text" || kind == "bin" || kind == "jsonl" || kind == "npy" ||
+             kind == "cifar") {
     settings["data"]["path"] = "x";
   }
   if (reference.key.name == "train.gradient_precision") settings["train"]["precision"] = "bf16";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,6 +27,12 @@ using TokenSourcePtr = std::shared_ptr<const TokenSource>;
 TokenSourcePtr tokens_in_memory(std::vector<int32_t> tokens);
 /// Each byte of the text is a token.
 TokenSourcePtr tokens_of_bytes(std::shared_ptr<const TextFiles> text);
+/// Whole numbers of 16 or 32 bits, little endian and without a header, in all files in order: what
+/// numpy.tofile writes, and the .bin files of Megatron-LM and nanoGPT. They are read as they are
+/// needed.
+///   bits    16 or 32
+///   throws  UserError: 66 when a file cannot be read, 65 when it is cut inside of a token
+TokenSourcePtr tokens_of_numbers(const std::vector<std::filesystem::path>& files, int bits);
 /// A range of the tokens of another source, counted from 0.
 TokenSourcePtr tokens_of_range(TokenSourcePtr whole, Range range);
 

@@ -44,6 +44,26 @@ TEST_F(FileTokens, AreThoseOfTheLoadedText) {
   EXPECT_THROW(tokens_of_range(bytes_, {0, 200'001}), InternalError);
 }
 
+TEST(NumberTokens, OfSixteenAndThirtyTwoBitsAreReadAcrossFiles) {
+  const TestFolder folder;
+  write_file(folder / "a.bin", std::string("\x01\x00\x00\x02", 4));
+  write_file(folder / "b.bin", std::string("\xff\xff\x03\x00", 4));
+  const std::vector<fs::path> files{folder / "a.bin", folder / "b.bin"};
+  EXPECT_EQ(token_source_all_of(*tokens_of_numbers(files, 16)),
+            (std::vector<int32_t>{1, 512, 65535, 3}));
+  EXPECT_EQ(token_source_all_of(*tokens_of_range(tokens_of_numbers(files, 16), {1, 3})),
+            (std::vector<int32_t>{512, 65535}));
+  EXPECT_EQ(token_source_all_of(*tokens_of_numbers({folder / "a.bin"}, 32)),
+            (std::vector<int32_t>{0x02000001}));
+}
+
+TEST(NumberTokens, AFileThatEndsInsideOfATokenIsRefused) {
+  const TestFolder folder;
+  write_file(folder / "a.bin", "abc");
+  EXPECT_THROW(tokens_of_numbers({folder / "a.bin"}, 16), UserError);
+  EXPECT_THROW(tokens_of_numbers({folder / "none.bin"}, 16), UserError);
+}
+
 TEST_F(FileTokens, MakeTheSamplesAndTheFingerprintOfTheLoadedText) {
   const TextDataset in_file(bytes_, 16, 5), loaded(memory_, 16, 5);
   EXPECT_EQ(in_file.samples(), loaded.samples());

@@ -63,7 +63,7 @@ ForeignNames own_names(const Graph& graph);
 
 /// Sets the trainable variables of the engine. Elements of f16, bf16 and f64 become those of the
 /// variable.
-///   returns  the tensors of the files that no variable reads, but for the ignored ones
+///   returns  the tensors of the files that no variable reads, except for the ignored ones
 ///   throws   UserError (65) that lists every tensor that is missing or has another shape; for an
 ///            element type that is no number, and values that are not finite
 std::vector<std::string> load_foreign_parameters(Engine& engine, const TensorFiles& files,
