@@ -21,8 +21,7 @@ MINUTES = 15
 
 def folder():
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    text = REQUIREMENTS.read_bytes() + sys.version.split()[0].encode()
-    return cache / "tessera" / "clients" / hashlib.sha256(text).hexdigest()[:16]
+    return cache / "tessera" / "clients" / hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
 
 
 def python():
@@ -60,7 +59,7 @@ def report():
 
 def enter():
     """Goes on in the environment, or ends the test."""
-    if pathlib.Path(sys.prefix) == folder():
+    if pathlib.Path(sys.prefix).resolve() == folder().resolve():
         return
     if not python():
         if os.environ.get("TESSERA_CLIENTS_REQUIRED"):

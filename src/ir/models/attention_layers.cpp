@@ -70,29 +70,19 @@ ValueId scores_seen(Builder& builder, ValueId scores, ValueId places, ValueId pl
   return builder.select(builder.compare("lt", distance, far, "is_near"), seen, unseen, "windowed");
 }
 
-/// Causal attention of which a position reads `window` positions.
-ValueId mix_in_window(LayerContext& context, ValueId q, ValueId k, ValueId v, double scale,
-                      int64_t window) {
+/// Causal attention in single ops: that of a window, and when decoding that of one query q[B,1,H,D]
+/// to keys and values [B,T,H,D] up to its position.
+ValueId mix_seen(LayerContext& context, ValueId q, ValueId k, ValueId v, double scale,
+                 int64_t window) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("mix");
   const ValueId scores =
       builder.mul_scalar(builder.dot(q, k, "bshd,bthd->bhst", "dot"), scale, "scores");
   const TensorType type{DType::kI32, builder.shape(scores)};
-  const ValueId seen = scores_seen(builder, scores, builder.iota(type, 3, "places"),
-                                   builder.iota(type, 2, "place"), window);
-  return builder.dot(softmax(context, seen), v, "bhst,bthd->bshd", "out");
-}
-
-/// The attention of one query q[B,1,H,D] to keys and values [B,T,H,D] up to its position.
-ValueId mix_up_to_place(LayerContext& context, ValueId q, ValueId k, ValueId v, double scale,
-                        int64_t window) {
-  Builder& builder = context.builder;
-  const auto scope = builder.scope("mix");
-  const ValueId scores =
-      builder.mul_scalar(builder.dot(q, k, "bshd,bthd->bhst", "dot"), scale, "scores");
-  const Shape shape = builder.shape(scores);
-  const ValueId places = builder.iota({DType::kI32, shape}, 3, "places");
-  const ValueId place = builder.broadcast_leading(context.decoding->place, shape, "place");
+  const ValueId places = builder.iota(type, 3, "places");
+  const ValueId place =
+      context.decoding ? builder.broadcast_leading(context.decoding->place, type.shape, "place")
+                       : builder.iota(type, 2, "place");
   const ValueId shares = softmax(context, scores_seen(builder, scores, places, place, window));
   return builder.dot(shares, v, "bhst,bthd->bshd", "out");
 }
@@ -203,9 +193,10 @@ ValueId attention(LayerContext& context, ValueId x, ValueId source, const Attent
   const int64_t positions = context.decoding ? context.decoding->places : builder.shape(x)[1];
   const int64_t window = options.window < positions ? options.window : 0;
   ensure(window == 0 || options.causal, "a window is of earlier positions");
-  const ValueId mixed = context.decoding ? mix_up_to_place(context, q, k, v, scale, window)
-                        : window > 0     ? mix_in_window(context, q, k, v, scale, window)
-                                     : builder.attention(q, k, v, options.causal, scale, "mix").out;
+  const bool in_single_ops = context.decoding || window > 0;
+  const ValueId mixed = in_single_ops
+                            ? mix_seen(context, q, k, v, scale, window)
+                            : builder.attention(q, k, v, options.causal, scale, "mix").out;
   const Shape bias = options.bias && options.out_bias ? Shape{width} : Shape{};
   return project(builder, mixed,
                  {"bshd,hde->bse", {heads, head, width}, bias, options.out_deviation}, "out");

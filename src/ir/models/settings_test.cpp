@@ -107,6 +107,16 @@ TEST(ReadModelConfig, RotaryHeadsOfAnOddNumberOfChannelsAreRefused) {
             "  fix: set model.width to a multiple of 8");
 }
 
+TEST(ReadModelConfig, FormsThatTurnNothingOrDivideByZeroAreRefused) {
+  const std::string decoder = "[model]\nkind = \"decoder\"\n";
+  EXPECT_NE(message_of(decoder + "rotary_share = 0.01\n").find("less than two"), std::string::npos);
+  EXPECT_NE(message_of(decoder + "rotary_scaling = \"llama3\"\nrotary_low = 4.0\n")
+                .find("is not below model.rotary_high"),
+            std::string::npos);
+  EXPECT_NE(message_of("[model]\nkind = \"encoder\"\nwindow = 4\n").find("it is one of decoder"),
+            std::string::npos);
+}
+
 TEST(ReadModelConfig, AnOddContextHasNoHalves) {
   for (const std::string kind : {"two_tower", "encoder_decoder"})
     EXPECT_EQ(message_of("[model]\nkind = \"" + kind + "\"\ncontext = 7\n"),

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text/text.h"
 #include "ir/models/internal/blocks.h"
 #include "ir/models/internal/families.h"
 
@@ -201,10 +202,33 @@ void check_llama(const ModelConfig& config, const std::string& file) {
                     ExitCode::kBadConfig);
 }
 
+void check_scaling(const RotaryScaling& scaling, const std::string& file) {
+  if (scaling.kind != "llama3" || scaling.low < scaling.high) return;
+  throw UserError(file + ": model.rotary_low = " + double_text(scaling.low) +
+                      " is not below model.rotary_high = " + double_text(scaling.high),
+                  "channels with turns between them are stretched by parts",
+                  "set model.rotary_high above model.rotary_low", ExitCode::kBadConfig);
+}
+
+/// A pair of features is the least that turns.
+void check_share(const ModelConfig& config, const std::string& file) {
+  const auto head = static_cast<double>(with_defaults(config).head);
+  if (config.form.rotary_share * head >= 2) return;
+  throw UserError(file + ": model.rotary_share = " + double_text(config.form.rotary_share) +
+                      " of " + double_text(head) + " features is less than two",
+                  "rotary positions turn channels in pairs",
+                  "set model.rotary_share to at least " + double_text(2 / head),
+                  ExitCode::kBadConfig);
+}
+
 /// Rotary positions need features to turn, learned ones a row for each token.
 void check_positions(const ModelConfig& config, const std::string& file) {
   const TransformerForm& form = config.form;
-  if (form.positions == "rotary") return check_llama(config, file);
+  check_scaling(form.rotary_scaling, file);
+  if (form.positions == "rotary") {
+    check_llama(config, file);
+    return check_share(config, file);
+  }
   check_kv_heads(config, file);
   const int64_t last = form.first_position + config.context;
   if (form.position_rows == 0 || form.position_rows >= last) return;
@@ -220,10 +244,12 @@ void check_positions(const ModelConfig& config, const std::string& file) {
 constexpr std::string_view kLlamaKeys[] = {"heads", "head",      "tied",     "kv_heads",
                                            "ffn",   "rope_base", "qkv_bias", "head_norms"};
 constexpr std::string_view kFormKeys[] = {
-    "norm",          "norm_epsilon",  "norm_place",       "activation",     "gated",
-    "positions",     "position_rows", "first_position",   "rotary_share",   "rotary_scaling",
-    "rotary_factor", "rotary_low",    "rotary_high",      "rotary_context", "out_bias",
-    "ffn_bias",      "head_bias",     "scaled_embedding", "window"};
+    "norm",          "norm_epsilon",  "norm_place",      "activation",     "gated",
+    "positions",     "position_rows", "first_position",  "rotary_share",   "rotary_scaling",
+    "rotary_factor", "rotary_low",    "rotary_high",     "rotary_context", "out_bias",
+    "ffn_bias",      "head_bias",     "scaled_embedding"};
+/// A window is of earlier positions, which an encoder does not know.
+constexpr std::string_view kDecoderKeys[] = {"window"};
 constexpr std::string_view kEncoderKeys[] = {"token_types", "embedding_norm", "head_transform"};
 
 std::vector<std::string_view> keys(std::initializer_list<std::span<const std::string_view>> lists) {
@@ -265,7 +291,7 @@ ModelFamily llama_family() {
 
 ModelFamily decoder_family() {
   return {.name = "decoder",
-          .keys = keys({kLlamaKeys, kFormKeys}),
+          .keys = keys({kLlamaKeys, kFormKeys, kDecoderKeys}),
           .check = check_positions,
           .logits = decoder_logits,
           .labels = all_labels,
