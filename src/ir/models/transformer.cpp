@@ -10,6 +10,7 @@
 #include "base/text/text.h"
 #include "ir/models/internal/blocks.h"
 #include "ir/models/internal/families.h"
+#include "ir/models/model.h"
 
 namespace tessera {
 namespace {
