@@ -10,7 +10,10 @@ if(TESSERA_CCACHE)
 endif()
 find_program(TESSERA_MOLD mold)
 if(TESSERA_MOLD)
-  add_link_options(-fuse-ld=mold)
+  # mold 1.10 places .tbss before the page on which the read-only relocated data begins when its alignment is smaller;
+  # where a page ends between the two, the program does not start ("cannot apply additional memory protection"). Segments
+  # on pages of their own have no such gap.
+  add_link_options(-fuse-ld=mold -Wl,-z,separate-loadable-segments)
 endif()
 
 # What only prints, reads files, describes models or starts processes is compiled with -O1: see
