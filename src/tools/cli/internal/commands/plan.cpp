@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 
 #include "base/text/count_text.h"
 #include "base/threads/on_all_cores.h"
@@ -19,7 +20,9 @@
 #include "tools/cli/internal/print/plan/search_stages_text.h"
 #include "tools/cli/internal/print/plan/stages_text.h"
 #include "tools/cli/internal/print/plan/summary.h"
+#include "tools/cli/internal/print/plan/target_text.h"
 #include "tools/cli/internal/print/print.h"
+#include "tools/cli/internal/print/runtime_text.h"
 #include "tools/cli/internal/run/automatic_plan.h"
 #include "tools/cli/internal/run/earlier_plans.h"
 #include "tools/cli/internal/run/fixed_decisions.h"
@@ -115,8 +118,21 @@ void PlanCommand::describe(OptionParser& parser) {
                "plan file, whose marks it must have"},
               fixed);
   parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
+  parser.text({"--target", "NAME",
+               "Plan for another program, which runs it: torchtitan, megatron or fsdp; default: "
+               "free, all that our own runtime can do"},
+              target);
+  parser.text({"--current", "FLAGS|FILE",
+               "With --target: the setting that runs now, as the flags of the target or a file of "
+               "its configuration; it is compared with the best"},
+              current);
+  parser.flag({"--free", "",
+               "With --target: search without its rules, too, and print what that would gain"},
+              compares_free);
   parser.texts({"--compare", "FILE|PRESET", "A plan to compare with; may be repeated"}, compared);
-  parser.text({"-o,--out", "FILE", "Write the plan to this file"}, out);
+  parser.text(
+      {"-o,--out", "FILE", "Write the plan to this file; with --target its files to this folder"},
+      out);
   parser.text({"--report", "FILE",
                "Write a page of HTML: the ranking, and the plan beside the best alternatives"},
               report);
@@ -157,6 +173,18 @@ void PlanCommand::describe(OptionParser& parser) {
     if (!gpus.empty() && cluster)
       refuse_usage("--gpus and --cluster are both given", "each of them describes the devices",
                    "remove one of them");
+    if (target == "free") target.clear();
+    if (target.empty() && (!current.empty() || compares_free))
+      refuse_usage(
+          std::string(current.empty() ? "--free" : "--current") + " is given without --target",
+          "it is about the plan of another program", "add --target NAME");
+    if (!target.empty() && (max_ranks || measure_top || !fixed.empty() || !compared.empty() ||
+                            report || explained || changes_devices || shows_stages))
+      refuse_usage("--target is given with an option of plans of our own runtime",
+                   "settings of other programs have --batch, --cluster, --gpus, --ranks, --memory, "
+                   "--runtime, --set, --time-limit, --current, --free and --out",
+                   "leave out the other options");
+    if (!target.empty()) target_named(target);
     if (ranks && max_ranks)
       refuse_usage("--ranks and --max-ranks are both given",
                    "--ranks is the number of devices, --max-ranks its limit", "remove one of them");
@@ -196,17 +224,61 @@ EvaluationOptions PlanCommand::evaluation() const {
   return options;
 }
 
+ExitCode PlanCommand::print_target(Planned& planned,
+                                   const std::optional<GivenSetting>& given) const {
+  TargetPlanned found = find_target_plan(planned, target_named(target), given, evaluation());
+  if (compares_free) {
+    find_result(planned, {}, evaluation());
+    if (planned.best()) found.free = *planned.best();
+  }
+  Document document = target_document(found);
+  std::string text = target_verdict(found);
+  if (found.best() && found.planned.cluster)
+    text += runtime_text(planned.cluster->description().runtime, found.best()->evaluated.step());
+  for (const std::string& note : found.notes) text += "note: " + note + "\n";
+  if (found.best()) {
+    const TargetPlan plan = found.written(found.best()->setting, file, target_verdict(found));
+    document["files"] = Document::List{};
+    const std::vector<TargetFile> files = target_files(plan);
+    if (out) {
+      std::filesystem::create_directories(*out);
+      for (const TargetFile& written : files) {
+        write_output(std::filesystem::path(*out) / written.name, written.text);
+        document["files"].append(written.name);
+      }
+      text += fmt::format("written to {}: {} files\n", *out, files.size());
+    }
+    const std::vector<Flag> flags = flags_of(plan);
+    text += "\nFlags\n  " + flags_text(flags) + "\n";
+  }
+  text += target_ranking(found);
+  print_result(output, document, text);
+  return found.best() ? ExitCode::kDone : ExitCode::kNoPlan;
+}
+
 ExitCode PlanCommand::run(Processes&) {
   if (!gpus.empty()) cluster = line_of_devices(gpus);
   const auto machines = cluster_for({.cluster = cluster, .runtime = runtime});
   const int count = rank_limit(*machines);
-  const ConfigFile read = named_model(file, overrides.sets, count, batch);
-  if (out) check_output(*out);
+  std::optional<GivenSetting> given;
+  std::vector<std::string> sets = overrides.sets;
+  if (!current.empty()) {
+    given = given_setting(target_named(target), current);
+    const std::vector<std::string> of_run = sets_of(given->run);
+    if (batch.empty()) sets.insert(sets.begin(), of_run.begin(), of_run.end());
+  }
+  const ConfigFile read = named_model(file, sets, count, batch);
+  if (out && target.empty()) check_output(*out);
+  if (out && !target.empty()) check_output_folder(*out);
   if (report) check_output(*report);
   const std::string& name = machines->description().name;
   Planned planned =
       to_be_planned(read.run, machines, name.empty() ? cluster.value_or("this machine") : name,
                     memory ? std::optional(read_memory(*memory)) : std::nullopt);
+  if (!target.empty()) {
+    planned.constraints = fixed_decisions(read, "", *planned.graph, count, false);
+    return print_target(planned, given);
+  }
   if (explained) check_is_named(*planned.graph, *explained);
   if (measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
   planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());

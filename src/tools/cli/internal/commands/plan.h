@@ -7,6 +7,7 @@
 
 #include "tools/cli/internal/command.h"
 #include "tools/cli/internal/run/plan_search.h"
+#include "tools/cli/internal/run/target_plan.h"
 #include "tools/cli/internal/shared_options.h"
 
 namespace tessera {
@@ -23,7 +24,10 @@ struct PlanCommand : Command {
   std::string batch = {};              // ROWSxCONTEXT; "": as the model says
   std::string runtime;                 // a profile; "": the usual one of the devices
   std::optional<int> ranks, max_ranks;
-  std::string fixed;  // "tp=2"
+  std::string fixed;    // "tp=2"
+  std::string target;   // "torchtitan"; "": our own runtime
+  std::string current;  // flags or a file of the target; "": none
+  bool compares_free = false;
   std::optional<std::string> memory;
   std::vector<std::string> compared;  // plan files
   std::optional<std::string> out;
@@ -39,6 +43,7 @@ struct PlanCommand : Command {
   int rank_limit(const Cluster& machines) const;
   std::vector<Candidate> compared_candidates(const Planned& planned) const;
   EvaluationOptions evaluation() const;
+  ExitCode print_target(Planned& planned, const std::optional<GivenSetting>& given) const;
   ExitCode print_plan_search(const Planned& planned) const;
 };
 
