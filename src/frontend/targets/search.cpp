@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -77,6 +78,11 @@ PriceKey price_key(const ParallelSetting& setting) {
   return {setting.tensor, setting.sequence_parallel, setting.recomputed, setting.micro_batch};
 }
 
+using MemoryKey = std::tuple<int, bool, Recomputed>;
+MemoryKey memory_key(const ParallelSetting& setting) {
+  return {setting.tensor, setting.sequence_parallel, setting.recomputed};
+}
+
 TargetMachines machines_of(const Cluster& cluster, int ranks) {
   TargetMachines machines{.ranks = ranks, .ranks_of_machine = ranks};
   for (int machine = 0; machine < cluster.machine_count(); ++machine)
@@ -85,29 +91,46 @@ TargetMachines machines_of(const Cluster& cluster, int ranks) {
   return machines;
 }
 
-/// The settings with their prices, the best first.
-std::vector<PricedSetting> price_all(const TargetSearch& search, const TransformerSizes& model,
-                                     const std::vector<ParallelSetting>& settings) {
-  std::map<PriceKey, std::optional<LayerPrices>> prices;
-  std::vector<std::pair<PriceKey, ParallelSetting>> wanted;
+/// The prices of all keys of the settings.
+template <typename Key, typename Price>
+std::map<Key, std::optional<Price>> prices_of(
+    const std::vector<ParallelSetting>& settings,
+    const std::function<Key(const ParallelSetting&)>& key,
+    const std::function<Price(const ParallelSetting&)>& price) {
+  std::map<Key, std::optional<Price>> prices;
+  std::vector<const ParallelSetting*> wanted;
   for (const ParallelSetting& setting : settings)
-    if (prices.emplace(price_key(setting), std::nullopt).second)
-      wanted.emplace_back(price_key(setting), setting);
-  std::vector<std::optional<LayerPrices>> found(wanted.size());
+    if (prices.emplace(key(setting), std::nullopt).second) wanted.push_back(&setting);
+  std::vector<std::optional<Price>> found(wanted.size());
   on_all_cores(std::ssize(wanted), [&](int64_t i) {
     try {
-      found[static_cast<size_t>(i)] =
-          layer_prices(search.config, search.cluster, wanted[static_cast<size_t>(i)].second);
+      found[static_cast<size_t>(i)] = price(*wanted[static_cast<size_t>(i)]);
     } catch (const UserError&) {
       // It has no price, so none of its settings is tried.
     }
   });
-  for (size_t i = 0; i < wanted.size(); ++i) prices[wanted[i].first] = found[i];
+  for (size_t i = 0; i < wanted.size(); ++i) prices[key(*wanted[i])] = found[i];
+  return prices;
+}
+
+/// The settings with their prices, the best first.
+std::vector<PricedSetting> price_all(const TargetSearch& search, const TransformerSizes& model,
+                                     const std::vector<ParallelSetting>& settings) {
+  const auto prices =
+      prices_of<PriceKey, LayerPrices>(settings, price_key, [&](const ParallelSetting& setting) {
+        return layer_prices(search.config, search.cluster, setting);
+      });
+  const auto kept =
+      prices_of<MemoryKey, KeptBytes>(settings, memory_key, [&](const ParallelSetting& setting) {
+        return kept_bytes(search.config, search.cluster, setting);
+      });
   const PricedModel priced_model{model, search.cluster, parameter_counts(search.config)};
   std::vector<PricedSetting> list;
-  for (const ParallelSetting& setting : settings)
-    if (const std::optional<LayerPrices>& price = prices.at(price_key(setting)))
-      list.push_back(priced(setting, *price, priced_model));
+  for (const ParallelSetting& setting : settings) {
+    const std::optional<LayerPrices>& price = prices.at(price_key(setting));
+    const std::optional<KeptBytes>& bytes = kept.at(memory_key(setting));
+    if (price && bytes) list.push_back(priced(setting, *price, *bytes, priced_model));
+  }
   const DeviceType& type = search.cluster.type(0);
   const Bytes capacity = type.memory - type.reserve;
   std::ranges::stable_sort(list, {}, [&](const PricedSetting& setting) {
@@ -125,22 +148,110 @@ std::vector<PricedSetting> price_all(const TargetSearch& search, const Transform
                   ExitCode::kBadConfig);
 }
 
-std::optional<TargetResult::Simulated> simulate(const TargetSearch& search,
-                                                const ParallelSetting& setting) {
-  const std::string name = preset_text(setting);
-  if (search.progress) search.progress(name);
-  Plan plan;
-  try {
-    plan = preset_plan(parse_preset(name), search.request.graph, setting.ranks());
-  } catch (const UserError& error) {
-    if (error.exit_code() != ExitCode::kBadConfig) throw;
-    return std::nullopt;
+/// Candidates are simulated on all cores, so many at once: the result must not depend on the cores.
+constexpr size_t kRound = 2;
+/// Of a step to its price, beside the least ratio of those that were simulated.
+constexpr double kLeastRatio = 0.98;
+/// Layers times devices of all simulations together.
+constexpr int64_t kMaxWork = 30'000;
+
+/// The settings that compile, simulated as a whole, in their order.
+std::vector<TargetResult::Simulated> simulate(const TargetSearch& search,
+                                              std::span<const PricedSetting> settings) {
+  std::vector<Candidate> candidates;
+  std::vector<TargetResult::Simulated> list;
+  for (const PricedSetting& priced : settings) {
+    const std::string name = preset_text(priced.setting);
+    try {
+      candidates.push_back(
+          {Candidate::Source::kCompared, name,
+           preset_plan(parse_preset(name), search.request.graph, priced.setting.ranks())});
+      list.push_back({priced.setting, priced, {}});
+    } catch (const UserError& error) {
+      if (error.exit_code() != ExitCode::kBadConfig) throw;
+    }
   }
   Evaluations found =
-      evaluate(search.request, {{Candidate::Source::kCompared, name, std::move(plan)}});
-  if (found.evaluated.empty()) return std::nullopt;
-  return TargetResult::Simulated{setting, std::move(found.evaluated.front())};
+      evaluate(search.request, std::move(candidates), {.progress = search.progress});
+  std::vector<TargetResult::Simulated> simulated;
+  for (EvaluatedCandidate& evaluated : found.evaluated) {
+    const auto of_name = std::ranges::find_if(list, [&](const TargetResult::Simulated& other) {
+      return preset_text(other.setting) == evaluated.candidate.name;
+    });
+    simulated.push_back({of_name->setting, of_name->priced, std::move(evaluated)});
+  }
+  return simulated;
 }
+
+/// Simulates the settings in the order of their prices, round by round, until the price of the next
+/// one is above the best step, as prices and steps of those before were to each other.
+class Simulations {
+ public:
+  Simulations(const TargetSearch& search, TargetResult& result)
+      : search_(search), result_(result) {}
+
+  void run(int64_t most) {
+    std::vector<PricedSetting> round;
+    for (size_t i = 0; i < result_.priced.size(); ++i) {
+      const PricedSetting& priced = result_.priced[i];
+      if (tried_ > 0 && search_.stop && search_.stop()) break;
+      if ((tried_ >= most && best_) || tried_ >= search_.simulated || cannot_win(priced)) break;
+      if (!may_fit(priced)) continue;
+      if (!seen_.insert(preset_text(priced.setting)).second) continue;
+      round.push_back(priced);
+      ++tried_;
+      if (round.size() == kRound) add(round);
+    }
+    if (!round.empty()) add(round);
+  }
+
+  void add_current(const ParallelSetting& setting) {
+    seen_.insert(preset_text(setting));
+    std::vector<PricedSetting> round{{setting}};
+    add(round);
+    if (!result_.simulated.empty()) result_.simulated.front().priced = std::nullopt;
+  }
+
+ private:
+  void add(std::vector<PricedSetting>& round) {
+    for (TargetResult::Simulated& simulated : simulate(search_, round)) {
+      const double step = simulated.evaluated.step().value();
+      if (simulated.priced->step > Seconds(0))
+        least_ratio_ = std::min(least_ratio_, step / simulated.priced->step.value());
+      const auto needed = static_cast<double>(simulated.evaluated.fullest.memory.arena.value() +
+                                              simulated.evaluated.fullest.memory.variables.value());
+      double& ratio = memory_ratios_.try_emplace(kind_of(simulated.setting), 1).first->second;
+      if (simulated.priced->memory > Bytes(0))
+        ratio = std::max(ratio, needed / static_cast<double>(simulated.priced->memory.value()));
+      if (simulated.evaluated.fits()) best_ = std::min(best_.value_or(step), step);
+      result_.simulated.push_back(std::move(simulated));
+    }
+    round.clear();
+  }
+  /// Settings whose memory is priced alike.
+  using Kind = std::tuple<bool, bool, int, Recomputed>;
+  static Kind kind_of(const ParallelSetting& setting) {
+    return {setting.pipeline > 1, setting.chunks > 1, setting.zero, setting.recomputed};
+  }
+  bool may_fit(const PricedSetting& priced) const {
+    const DeviceType& type = search_.cluster.type(0);
+    const auto found = memory_ratios_.find(kind_of(priced.setting));
+    const double ratio = found == memory_ratios_.end() ? 1 : found->second;
+    return ratio * static_cast<double>(priced.memory.value()) <=
+           static_cast<double>((type.memory - type.reserve).value());
+  }
+  bool cannot_win(const PricedSetting& priced) const {
+    return best_ && kLeastRatio * least_ratio_ * priced.step.value() > *best_;
+  }
+
+  const TargetSearch& search_;
+  TargetResult& result_;
+  std::set<std::string> seen_ = {};
+  int64_t tried_ = 0;
+  std::map<Kind, double> memory_ratios_ = {};  // of the need to its price, the greatest
+  double least_ratio_ = 1;                     // of a step to its price
+  std::optional<double> best_ = {};
+};
 
 }  // namespace
 
@@ -184,19 +295,10 @@ TargetResult search_target(const TargetSearch& search) {
                     "take a batch or a number of devices with more divisors", ExitCode::kNoPlan);
   result.settings = std::ssize(settings);
   result.priced = price_all(search, *model, settings);
-  std::set<std::string> seen;
-  const auto add = [&](const ParallelSetting& setting) {
-    if (!seen.insert(preset_text(setting)).second) return;
-    if (auto simulated = simulate(search, setting))
-      result.simulated.push_back(*std::move(simulated));
-  };
-  if (search.current) add(*search.current);
-  const size_t is_given = result.simulated.size();
-  for (const PricedSetting& priced : result.priced) {
-    const auto tried = static_cast<int64_t>(result.simulated.size() - is_given);
-    if (tried >= search.simulated || (tried > 0 && search.stop && search.stop())) break;
-    add(priced.setting);
-  }
+  Simulations simulations(search, result);
+  if (search.current) simulations.add_current(*search.current);
+  const int64_t work = model->layers * result.machines.ranks;
+  simulations.run(std::min(search.simulated, std::max<int64_t>(kMaxWork / work, 4)));
   std::ranges::stable_sort(result.simulated, {}, [](const TargetResult::Simulated& simulated) {
     return std::pair(!simulated.evaluated.fits(), simulated.evaluated.step().value());
   });

@@ -34,7 +34,8 @@ struct TargetSearch {
   Target target = Target::kTorchtitan;
   int ranks = 0;  // of the plan, on as many devices of the cluster
   std::optional<ParallelSetting> current = {};
-  /// Candidates that are simulated at most, beside the current one.
+  /// Candidates that are simulated at most, beside the current one: fewer of large models on many
+  /// devices, and none whose price says that it is slower than one that was simulated.
   int64_t simulated = 50;
   /// No further simulation begins after it has returned true.
   std::function<bool()> stop = {};
@@ -49,6 +50,7 @@ struct TargetResult {
   /// Simulated as a whole, the best that fits first.
   struct Simulated {
     ParallelSetting setting;
+    std::optional<PricedSetting> priced;  // of settings of the grid
     EvaluatedCandidate evaluated;
   };
   std::vector<Simulated> simulated;

@@ -68,9 +68,17 @@ LayerPrices layer_prices(const RunConfig& config, const Cluster& cluster,
   prices.layer = Seconds(std::max(two_more - one_more, 0.0));
   prices.ends = Seconds(std::max(2 * one_more - two_more, 0.0));
   prices.update = Seconds(std::max(two.seconds - one.seconds - prices.layer.value(), 0.0));
-  prices.kept = std::max(two.arena - one.arena, 0.0);
-  prices.kept_ends = std::max(2 * one.arena - two.arena, 0.0);
   return prices;
+}
+
+KeptBytes kept_bytes(const RunConfig& config, const Cluster& cluster,
+                     const ParallelSetting& setting) {
+  constexpr int64_t kRows = 8;
+  ParallelSetting many = setting;
+  many.micro_batch = kRows;
+  const double one = small_step(config, cluster, many, 1, 1).arena;
+  const double two = small_step(config, cluster, many, 2, 1).arena;
+  return {std::max(two - one, 0.0) / kRows, std::max(2 * one - two, 0.0) / kRows};
 }
 
 }  // namespace tessera

@@ -13,8 +13,11 @@ struct LayerPrices {
   Seconds layer{0};   // forward and backward of a layer
   Seconds ends{0};    // of embedding, logits and loss together
   Seconds update{0};  // of the parameters of a layer, once a step
-  double kept = 0;    // bytes of a layer from its forward to its backward
-  double kept_ends = 0;
+};
+
+/// Bytes that a row keeps from its forward to its backward, on one rank of a tensor-parallel group.
+struct KeptBytes {
+  double layer = 0, ends = 0;
 };
 
 /// Parameters of the model, of which each has four bytes.
@@ -28,5 +31,11 @@ ParameterCounts parameter_counts(const RunConfig& config);
 ///   throws   UserError (78) for a setting that cannot be compiled
 LayerPrices layer_prices(const RunConfig& config, const Cluster& cluster,
                          const ParallelSetting& setting);
+
+/// Simulates two steps of so many rows that activations are most of their memory.
+///   setting  its tensor, sequence_parallel and recomputed
+///   throws   as layer_prices
+KeptBytes kept_bytes(const RunConfig& config, const Cluster& cluster,
+                     const ParallelSetting& setting);
 
 }  // namespace tessera

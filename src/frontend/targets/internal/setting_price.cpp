@@ -7,7 +7,7 @@ namespace tessera {
 namespace {
 
 constexpr double kParameter = 4, kGradient = 4, kOptimizer = 8, kCopy = 2;  // bytes an element
-constexpr double kHidden = 0.7;  // of a backward that hides exchanges of gradients
+constexpr double kExposedGathers = 0.75;  // of gathered parameters; kernels hide the rest
 
 /// The bandwidth of the slowest pair of neighbours of a group: ranks 0, stride, 2 stride, ...
 double bytes_per_second(const Cluster& cluster, int stride, int size) {
@@ -30,7 +30,7 @@ struct PipelineRank {
 };
 
 std::vector<PipelineRank> pipeline_ranks(const ParallelSetting& setting, const LayerPrices& prices,
-                                         const PricedModel& model) {
+                                         const KeptBytes& kept, const PricedModel& model) {
   const std::vector<int64_t> layers = layers_of_stages(setting, model.model.layers);
   const int pipeline = setting.pipeline;
   std::vector<PipelineRank> ranks(static_cast<size_t>(pipeline));
@@ -43,7 +43,7 @@ std::vector<PipelineRank> pipeline_ranks(const ParallelSetting& setting, const L
   for (PipelineRank& rank : ranks) {
     rank.seconds = rank.layers * prices.layer.value();
     rank.parameters = rank.layers * model.parameters.layer;
-    rank.kept = rank.layers * prices.kept;
+    rank.kept = rank.layers * kept.layer * static_cast<double>(setting.micro_batch);
   }
   // Nearly all of the time of the ends is that of the logits.
   ranks.front().parameters += embedding;
@@ -63,6 +63,23 @@ double in_flight(const ParallelSetting& setting, int rank) {
   return std::min(count, (2 * (behind - 1) + (chunks - 1) * setting.pipeline + 1) / chunks);
 }
 
+/// The exchanges of data-parallel ranks that no kernel hides: gradients in 32 bits and parameters
+/// in 16 bits.
+///   rate, across  of the ranks that divide state, and of their groups
+double exchange_seconds(const ParallelSetting& setting, double parameters, double rate,
+                        double across) {
+  const int group = setting.zero > 0 ? setting.shard : setting.data();
+  const double reduced = ring_seconds(kGradient * parameters, group, rate);
+  const double gathered = ring_seconds(kCopy * parameters, group, rate);
+  const double replicas =
+      2 * ring_seconds(kGradient * parameters / group, setting.data() / group, across);
+  const auto count = static_cast<double>(setting.micro_batches());
+  if (setting.zero == 0) return 2 * reduced;
+  if (setting.zero == 1) return reduced + gathered + replicas;
+  if (setting.zero == 2) return count * reduced + gathered + replicas;
+  return count * (reduced + kExposedGathers * 2 * gathered) + replicas;
+}
+
 double bytes_of_parameter(const ParallelSetting& setting) {
   const double shard = setting.shard;
   const double optimizer = setting.zero >= 1 ? (kOptimizer + kParameter) / shard + kCopy
@@ -74,36 +91,30 @@ double bytes_of_parameter(const ParallelSetting& setting) {
 }  // namespace
 
 PricedSetting priced(const ParallelSetting& setting, const LayerPrices& prices,
-                     const PricedModel& model) {
-  const std::vector<PipelineRank> ranks = pipeline_ranks(setting, prices, model);
+                     const KeptBytes& kept, const PricedModel& model) {
+  const std::vector<PipelineRank> ranks = pipeline_ranks(setting, prices, kept, model);
   const auto count = static_cast<double>(setting.micro_batches());
   const int stride = setting.tensor * setting.context;
   const double context = setting.context;
-  const double rate = bytes_per_second(model.cluster, stride, setting.data());
+  // The ranks that divide state are neighbours; the groups of them are further apart.
+  const int group = setting.zero > 0 ? setting.shard : setting.data();
+  const double rate = bytes_per_second(model.cluster, stride, group);
+  const double across = bytes_per_second(model.cluster, stride * group, setting.data() / group);
   double slowest = 0, memory = 0, exchanged = 0, updated = 0;
   for (size_t r = 0; r < ranks.size(); ++r) {
     const PipelineRank& rank = ranks[r];
     const double seconds = rank.seconds / context;
     slowest = std::max(slowest, seconds);
     const double parameters = rank.parameters / setting.tensor;
-    const double bytes = kCopy * parameters;  // gradients and parameters travel in 16 bits
-    const int size = setting.data();
-    double exposed = 0;
-    if (setting.zero == 3) {
-      // Every micro-batch gathers parameters twice, and reduces and scatters gradients.
-      const double each = 3 * ring_seconds(bytes, size, rate);
-      exposed = count * std::max(each - kHidden * seconds, 0.0);
-    } else {
-      const double all = 2 * ring_seconds(bytes, size, rate);
-      exposed = std::max(all - kHidden * seconds, 0.3 * all);
-    }
+    const double exposed = exchange_seconds(setting, parameters, rate, across);
     exchanged = std::max(exchanged, exposed);
     updated = std::max(
         updated, rank.layers * prices.update.value() / (setting.zero >= 1 ? setting.shard : 1));
     double need = parameters * bytes_of_parameter(setting);
     need += in_flight(setting, static_cast<int>(r)) * rank.kept / context;
     if (setting.zero == 3) need += 2 * kCopy * model.parameters.layer / setting.tensor;
-    if (r + 1 == ranks.size()) need += prices.kept_ends / context;
+    if (r + 1 == ranks.size())
+      need += kept.ends * static_cast<double>(setting.micro_batch) / context;
     memory = std::max(memory, need);
   }
   const double bubble = static_cast<double>(setting.pipeline - 1) / setting.chunks;

@@ -21,6 +21,6 @@ struct PricedModel {
 ///   source  bubbles and micro-batches in flight: Narayanan et al., SC 2021, sections 2.2 and 3.2;
 ///           ZeRO: Rajbhandari et al., SC 2020, section 5
 PricedSetting priced(const ParallelSetting& setting, const LayerPrices& prices,
-                     const PricedModel& model);
+                     const KeptBytes& kept, const PricedModel& model);
 
 }  // namespace tessera

@@ -85,6 +85,10 @@ Document setting_document(const TargetPlanned& found, const TargetResult::Simula
   document["peak_bytes"] = evaluated.fullest.memory.all().value();
   document["capacity_bytes"] = evaluated.fullest.memory.capacity.value();
   document["step_seconds"] = evaluated.step().value();
+  if (simulated.priced) {
+    document["priced_seconds"] = simulated.priced->step.value();
+    document["priced_bytes"] = simulated.priced->memory.value();
+  }
   document["mfu"] = found.planned.utilization(evaluated);
   document["flags"] = Document::List{};
   for (const Flag& flag : flags_of(found.written(setting, "", "")))
