@@ -17,6 +17,7 @@
 #include "cluster/cost/cost_file.h"
 #include "compiler/plan/plan.h"
 #include "frontend/models/model_file.h"
+#include "frontend/targets/current_setting.h"
 #include "ir/models/graph_file.h"
 #include "tools/fuzz/fuzz_case.h"
 #include "training/checkpoint/index.h"
@@ -63,6 +64,20 @@ void read_config(Bytes bytes) {
 void read_hugging_face_file(Bytes bytes) {
   const TemporaryFile file(bytes, ".json");
   read_model_file(file.path().string(), {});
+}
+
+/// The first line says the target, and for a file its ending: "torchtitan .toml".
+void read_current_setting(Bytes bytes) {
+  const std::string_view text = text_of(bytes);
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const std::string_view rest = text.substr(std::min(line.size() + 1, text.size()));
+  const size_t space = std::min(line.find(' '), line.size());
+  const Target target = find_target(line.substr(0, space)).value_or(Target::kTorchtitan);
+  const TransformerSizes model{.layers = 32, .width = 4096, .heads = 32, .kv_heads = 8, .head = 128,
+                               .ffn = 14336, .vocabulary = 128256, .context = 8192};
+  const CurrentText current{std::string(rest), std::string(line.substr(space))};
+  current_run(target, current);
+  read_current(target, current, model, 64);
 }
 
 void read_graph_file(Bytes bytes) {
@@ -159,6 +174,7 @@ void read_fuzz_case(Bytes bytes) {
 
 constexpr Reader kReaders[] = {
     {"config", read_config},
+    {"current", read_current_setting},
     {"graph", read_graph_file},
     {"hugging_face", read_hugging_face_file},
     {"plan", read_plan_file},

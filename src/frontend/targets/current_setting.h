@@ -11,29 +11,13 @@
 
 namespace tessera {
 
-/// What the flags say of the model and of the batch, before the model is known.
-struct CurrentRun {
-  std::optional<int64_t> rows = {};     // of the batch; absent: one micro-batch a rank
-  std::optional<int64_t> context = {};  // tokens of a row
-};
-
-/// The text of --current: that of the file of this name, if there is one, else the text itself.
-struct CurrentText {
-  std::string text;
-  std::string file;  // "": the text was given; else its ending says the form
-};
+/// Its text.
 ///   throws  UserError (66) for a file that cannot be read or that has more than 1 MiB
 CurrentText current_text(const std::string& text_or_file);
 
 /// What of the flags is needed to know the batch.
 ///   throws  UserError as read_current
 CurrentRun current_run(Target target, const CurrentText& current);
-
-struct CurrentSetting {
-  ParallelSetting setting;
-  /// What was assumed, and flags with which the setting is not described, for people.
-  std::vector<std::string> notes = {};
-};
 
 /// Reads the setting.
 ///

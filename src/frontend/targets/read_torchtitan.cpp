@@ -37,7 +37,9 @@ class Keys {
 };
 
 Recomputed checkpointing_of(const GivenFlags& flags, std::vector<std::string>& notes) {
-  std::string mode = flags.text("activation_checkpoint.mode").value_or("");
+  std::string mode = flags.has("activation_checkpoint.mode")
+                         ? flags.text("activation_checkpoint.mode").value_or("none")
+                         : "";
   const bool has_keys = flags.has("activation_checkpoint.determinism_check");
   if (mode.empty() && has_keys)  // a JSON file does not tell the class
     mode = flags.has("activation_checkpoint.force_recompute_mm_shapes_by_fqns") ? "selective"

@@ -151,7 +151,7 @@ std::vector<PricedSetting> price_all(const TargetSearch& search, const Transform
 /// Candidates are simulated on all cores, so many at once: the result must not depend on the cores.
 constexpr size_t kRound = 2;
 /// Of a step to its price, beside the least ratio of those that were simulated.
-constexpr double kLeastRatio = 0.98;
+constexpr double kSafety = 0.98;
 /// Layers times devices of all simulations together.
 constexpr int64_t kMaxWork = 30'000;
 
@@ -241,7 +241,7 @@ class Simulations {
            static_cast<double>((type.memory - type.reserve).value());
   }
   bool cannot_win(const PricedSetting& priced) const {
-    return best_ && kLeastRatio * least_ratio_ * priced.step.value() > *best_;
+    return best_ && kSafety * least_ratio_ * priced.step.value() > *best_;
   }
 
   const TargetSearch& search_;

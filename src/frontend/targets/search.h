@@ -20,13 +20,6 @@ namespace tessera {
 std::vector<ParallelSetting> settings_of_target(Target target, const TransformerSizes& model,
                                                 int64_t batch, const TargetMachines& machines);
 
-/// A setting with its price in closed form.
-struct PricedSetting {
-  ParallelSetting setting;
-  Seconds step{0};
-  Bytes memory{0};  // of the fullest rank, without what libraries take
-};
-
 struct TargetSearch {
   const RunConfig& config;  // its model has its sizes
   const Cluster& cluster;

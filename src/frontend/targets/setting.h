@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "ir/models/model.h"
 
 namespace tessera {
@@ -63,5 +64,29 @@ std::optional<TransformerSizes> transformer_sizes(const ModelConfig& model);
 std::vector<int64_t> even_layers(int64_t layers, int stages);
 /// setting.stage_layers, or even_layers.
 std::vector<int64_t> layers_of_stages(const ParallelSetting& setting, int64_t layers);
+
+/// A setting with its price in closed form.
+struct PricedSetting {
+  ParallelSetting setting;
+  Seconds step{0};
+  Bytes memory{0};  // of the fullest rank, without what libraries take
+};
+
+/// What the flags say of the model and of the batch, before the model is known.
+struct CurrentRun {
+  std::optional<int64_t> rows = {};     // of the batch; absent: one micro-batch a rank
+  std::optional<int64_t> context = {};  // tokens of a row
+};
+
+/// The text of --current: that of the file of this name, if there is one, else the text itself.
+struct CurrentText {
+  std::string text;
+  std::string file;  // "": the text was given; else its ending says the form
+};
+struct CurrentSetting {
+  ParallelSetting setting;
+  /// What was assumed, and flags with which the setting is not described, for people.
+  std::vector<std::string> notes = {};
+};
 
 }  // namespace tessera

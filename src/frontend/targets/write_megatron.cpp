@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/targets/internal/target_writers.h"
+#include "frontend/targets/writers.h"
 
 namespace tessera {
 namespace {

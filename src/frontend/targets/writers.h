@@ -6,32 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "frontend/targets/setting.h"
+#include "frontend/targets/target_plan.h"
 
 namespace tessera {
-
-/// A flag of a command line. `value` is empty for one that takes none.
-struct Flag {
-  std::string name;  // "--tensor-model-parallel-size"
-  std::string value = {};
-  bool operator==(const Flag&) const = default;
-};
-
-/// A file for the target.
-struct TargetFile {
-  std::string name;
-  std::string text;
-};
-
-/// What files are made of.
-struct TargetPlan {
-  Target target = Target::kTorchtitan;
-  ParallelSetting setting;
-  TransformerSizes model;
-  std::string model_name;    // as the user named it, for comments and for a known base
-  int ranks_of_machine = 0;  // devices of a machine, which a launcher starts
-  std::string verdict;       // for README.md
-};
 
 /// The flags of parallelism, batch and recomputation. Megatron-LM's have the sizes of the model,
 /// too.

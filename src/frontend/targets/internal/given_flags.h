@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontend/targets/current_setting.h"
+#include "frontend/targets/setting.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 
 #include "cluster/cluster/cluster.h"
 #include "frontend/targets/internal/layer_prices.h"
-#include "frontend/targets/search.h"
+#include "frontend/targets/setting.h"
 
 namespace tessera {
 

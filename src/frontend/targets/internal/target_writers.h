@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "frontend/targets/writers.h"
+#include "frontend/targets/target_plan.h"
 
 namespace tessera {
 

@@ -35,6 +35,23 @@ std::string long_name(const std::string& option) {
   return split_text(option, ',').back();
 }
 
+/// "--plan", and not the flags of another program in one word: "--tensor-parallel 8 --bf16".
+bool is_option_word(const std::string& word) {
+  return word.starts_with("--") && word.find_first_of(" \t\n") == std::string::npos;
+}
+
+/// A value that begins with dashes is joined to its option, as CLI11 requires.
+std::vector<std::string> joined_flags(const std::vector<std::string>& words) {
+  std::vector<std::string> joined;
+  for (const std::string& word : words)
+    if (word.starts_with("--") && !is_option_word(word) && !joined.empty() &&
+        is_option_word(joined.back()) && joined.back().find('=') == std::string::npos)
+      joined.back() += "=" + word;
+    else
+      joined.push_back(word);
+  return joined;
+}
+
 }  // namespace
 
 struct OptionParser::State {
@@ -209,7 +226,7 @@ void OptionParser::check_values_are_given(const std::vector<std::string>& words)
     const CLI::Option* option =
         words[i].starts_with("--") ? state_->app.get_option_no_throw(words[i]) : nullptr;
     if (!option || option->get_items_expected_max() == 0 ||
-        (i + 1 < words.size() && !words[i + 1].starts_with("--")))
+        (i + 1 < words.size() && !is_option_word(words[i + 1])))
       continue;
     refuse_usage("tessera " + state_->command + ": " + words[i] + " has no value",
                  "the option is the last word, or another option follows it",
@@ -287,7 +304,7 @@ void OptionParser::parse(std::vector<std::string> words) {
   take_command(words);
   rename_former(words);
   check_values_are_given(words);
-  std::vector<std::string> reversed = repeat_assignment_options(words);
+  std::vector<std::string> reversed = repeat_assignment_options(joined_flags(words));
   std::reverse(reversed.begin(), reversed.end());  // the order that CLI11 requires
   try {
     state_->app.parse(reversed);

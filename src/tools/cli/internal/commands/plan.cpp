@@ -241,7 +241,8 @@ ExitCode PlanCommand::print_target(Planned& planned,
     document["files"] = Document::List{};
     const std::vector<TargetFile> files = target_files(plan);
     if (out) {
-      std::filesystem::create_directories(*out);
+      std::error_code ignored;  // of writing there is a better message
+      std::filesystem::create_directories(*out, ignored);
       for (const TargetFile& written : files) {
         write_output(std::filesystem::path(*out) / written.name, written.text);
         document["files"].append(written.name);

@@ -7,6 +7,8 @@
 
 #include "frontend/targets/current_setting.h"
 #include "frontend/targets/search.h"
+#include "frontend/targets/setting.h"
+#include "frontend/targets/target_plan.h"
 #include "frontend/targets/writers.h"
 #include "tools/cli/internal/run/plan_search.h"
 
