@@ -68,6 +68,9 @@ void add_settings(Target target, const TransformerSizes& model, const TargetMach
           if (chunks > 1 && (setting.pipeline == 1 || setting.stages() > kMaxStages ||
                              model.layers % setting.stages() != 0))
             continue;
+          setting.stage_layers.clear();
+          if (setting.stages() <= model.layers && model.layers % setting.stages() != 0)
+            setting.stage_layers = even_layers(model.layers, setting.stages());
           if (broken_rules(target, setting, model, machines).empty()) list.push_back(setting);
         }
 }

@@ -7,10 +7,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "cluster/cluster/cluster_file.h"
+#include "planner/presets/presets.h"
 #include "training/engine/graphs.h"
 
 namespace tessera {
@@ -102,6 +104,21 @@ TEST_P(TargetSearches, ABatchThatNothingDividesHasNoSetting) {
     EXPECT_THROW(search(), UserError);
   } else {  // one data-parallel rank takes any batch
     EXPECT_FALSE(search().simulated.empty());
+  }
+}
+
+// Casts of the last op of a layer, which the next layer alone reads, once made a cycle of stages.
+TEST(WholeLayers, AreStagesInSixteenBits) {
+  RunConfig config = small_model();
+  config.train.precision = DType::kBF16;
+  const Graph graph = training_graph(config);
+  const Cluster cluster = parse_cluster_line("2xa100-80g");
+  for (const char* preset :
+       {"pp=2,stage_layers=equal,micro_batches=2", "pp=2,stage_layers=1+1,micro_batches=4"}) {
+    Plan plan = preset_plan(parse_preset(preset), graph, 2);
+    const Evaluations found =
+        evaluate({graph, cluster}, {{Candidate::Source::kCompared, preset, std::move(plan)}});
+    EXPECT_TRUE(found.unusable.empty()) << found.unusable.front().reason;
   }
 }
 

@@ -74,8 +74,9 @@ std::string preset_text(const ParallelSetting& setting) {
     } else if (setting.is_gpipe) {
       keys.emplace_back("schedule=gpipe");
     }
-    if (!setting.stage_layers.empty())
-      keys.push_back(fmt::format("stage_layers={}", fmt::join(setting.stage_layers, "+")));
+    keys.push_back(setting.stage_layers.empty()
+                       ? "stage_layers=equal"
+                       : fmt::format("stage_layers={}", fmt::join(setting.stage_layers, "+")));
   }
   if (setting.recomputed != Recomputed::kNothing)
     keys.push_back(fmt::format("recompute={}", to_text(setting.recomputed)));

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -258,6 +259,28 @@ std::vector<int> stages_after(const Graph& graph, const std::vector<std::string>
   return stages;
 }
 
+namespace {
+
+/// Where the stage ends of which the ops from `begin` on to `end` are, if casts of a precision that
+/// only later ops read are of the next stage: fewer bytes cross then, and the backward casts again
+/// where it reads.
+int without_casts_for_others(const Graph& graph, std::span<const OpId> ops, int begin, int end) {
+  const auto is_read = [&](const Op& cast) {
+    return std::ranges::any_of(ops.subspan(begin, end - begin), [&](OpId op) {
+      const std::vector<ValueId>& inputs = graph.op(op).inputs;
+      return std::ranges::find(inputs, cast.outputs.front()) != inputs.end();
+    });
+  };
+  while (end > begin + 1) {
+    const Op& last = graph.op(ops[end - 1]);
+    if (last.kind != "cast" || last.origin.derivation != "precision" || is_read(last)) break;
+    --end;
+  }
+  return end;
+}
+
+}  // namespace
+
 std::vector<int> stages_of_layers(const Graph& graph, std::vector<int64_t> layers, int stages) {
   const std::vector<OpId> ops = forward_ops(graph);
   const std::vector<std::pair<int, int>> repeated = spans_of_layers(graph, ops);
@@ -275,7 +298,8 @@ std::vector<int> stages_of_layers(const Graph& graph, std::vector<int64_t> layer
   int before = 0;
   for (int stage = 1; stage < stages; ++stage) {
     done += layers[stage - 1];
-    const int begin = count == 0 ? 0 : done > 0 ? repeated[done - 1].second : repeated[0].first;
+    const int end = count == 0 ? 0 : done > 0 ? repeated[done - 1].second : repeated[0].first;
+    const int begin = without_casts_for_others(graph, ops, before, end);
     if (begin <= before || begin >= std::ssize(ops))
       refuse_layers("stage_layers leaves a stage without ops",
                     "only the first and the last stage may have no layers, where they have other "
