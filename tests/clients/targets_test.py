@@ -163,7 +163,7 @@ def train(rank, folder, sharded, results):
     if sharded:
         sys.path.insert(0, folder)
         plan_module = importlib.import_module("tessera_fsdp")
-        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=4)
+        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=4)
         ranks, count = 4, plan_module.MICRO_BATCHES
         assert plan_module.MICRO_BATCH * count * ranks == batch
         plan_module.parallelize(model, model.model.layers, device="cpu", param_dtype=torch.float32)
