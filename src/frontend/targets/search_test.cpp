@@ -110,7 +110,7 @@ TEST_P(TargetSearches, ABatchThatNothingDividesHasNoSetting) {
 // Casts of the last op of a layer, which the next layer alone reads, once made a cycle of stages.
 TEST(WholeLayers, AreStagesInSixteenBits) {
   RunConfig config = small_model();
-  config.train.precision = DType::kBF16;
+  config.train.precision.dtype = DType::kBF16;
   const Graph graph = training_graph(config);
   const Cluster cluster = parse_cluster_line("2xa100-80g");
   for (const char* preset :
