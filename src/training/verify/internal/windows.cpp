@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/element_types.h"
 
 namespace tessera {
 namespace {

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include "base/text/count_text.h"
+#include "frontend/models/dumped_step.h"
 #include "tools/cli/internal/print/plan/notes.h"
 #include "tools/cli/internal/print/print.h"
 #include "tools/cli/internal/print/progress.h"
 #include "tools/cli/internal/print/verify_report.h"
+#include "tools/cli/internal/run/named_model.h"
 #include "tools/cli/internal/run/session.h"
 
 namespace tessera {
@@ -44,6 +46,10 @@ void VerifyCommand::describe(OptionParser& parser) {
   add_options(parser, config);
   add_options(parser, config.automatic);
   add_options(parser, liveness);
+  parser.text({"--dump", "FOLDER",
+               "Compare a step that another program dumped (clients/tessera_dump.py) with the "
+               "serial program, in place of a plan; CONFIG is the model that it trained"},
+              dump);
   parser.number({"--steps", "N", "Steps to compare; default: 3"}, steps, int64_t{1});
   parser.number({"--layers", "N", "Compare a model of N layers: --set model.layers=N"}, layers,
                 int64_t{1});
@@ -61,10 +67,22 @@ ConfigOptions VerifyCommand::with_smaller_case() const {
 }
 
 int VerifyCommand::rank_count() const {
+  if (!dump.empty()) return 1;
   return open_session(with_smaller_case()).plan.rank_count();
 }
 
+ExitCode VerifyCommand::verify_step() const {
+  const DumpFolder folder = read_dump(dump);
+  std::vector<std::string> sets = folder.sets;
+  sets.insert(sets.end(), config.overrides.sets.begin(), config.overrides.sets.end());
+  const RunConfig run = named_model(config.file, sets).run;
+  const DumpedReport report = verify_dump(run, model_path(config.file), folder);
+  print_result(output, dump_document(report), dump_text(report));
+  return report.step.first_difference ? ExitCode::kVerificationFailed : ExitCode::kDone;
+}
+
 ExitCode VerifyCommand::run(Processes& processes) {
+  if (!dump.empty()) return verify_step();
   config = with_smaller_case();
   std::optional<RuntimeOptions> connected;
   if (processes.are_several() && config.plan.may_be_automatic())

@@ -21,8 +21,12 @@ struct VerifyCommand : Command {
   ProcessOptions liveness;
   OutputOptions output;
   PassOptions compilation;
+  std::string dump;  // a folder; "": a plan is compared
   std::optional<int64_t> steps;
   std::optional<int64_t> layers, rows;  // of a smaller case
+
+ private:
+  ExitCode verify_step() const;
 };
 
 }  // namespace tessera

@@ -92,4 +92,37 @@ std::string report_text(const VerifyReport& report) {
   return text;
 }
 
+std::string dump_text(const DumpedReport& report) {
+  const std::optional<ForeignDifference>& first = report.step.first_difference;
+  if (!first)
+    return fmt::format(
+        "ok: {} of the step are within their tolerances (largest error: {:.2g} of "
+        "its tolerance)\n",
+        counted(report.step.tensors, "tensor"), report.step.max_error);
+  const std::string rank = report.rank < 0 ? "" : fmt::format(" on rank {}", report.rank);
+  return fmt::format(
+      "failed: {}{} is not that of the serial program: element {} is {:.9g}, the "
+      "reference has {:.9g}, the tolerance is {:.3g}\n",
+      first->what, rank, first->index, first->theirs, first->reference, first->tolerance);
+}
+
+Document dump_document(const DumpedReport& report) {
+  Document document;
+  const std::optional<ForeignDifference>& first = report.step.first_difference;
+  document["ok"] = !first;
+  document["tensors"] = report.step.tensors;
+  document["max_error"] = report.step.max_error;
+  document["first_difference"] = Document();
+  if (!first) return document;
+  Document& difference = document["first_difference"];
+  difference["what"] = first->what;
+  difference["variable"] = first->variable;
+  difference["rank"] = report.rank < 0 ? Document() : Document(report.rank);
+  difference["index"] = first->index;
+  difference["theirs"] = first->theirs;
+  difference["reference"] = first->reference;
+  difference["tolerance"] = first->tolerance;
+  return document;
+}
+
 }  // namespace tessera

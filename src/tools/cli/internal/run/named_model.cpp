@@ -35,6 +35,11 @@ std::filesystem::path config_folder() {
   return {};
 }
 
+std::filesystem::path model_path(const std::string& file_or_name) {
+  if (path_exists(file_or_name)) return file_or_name;
+  return config_folder() / "models" / (file_or_name + ".json");
+}
+
 ConfigFile named_model(const std::string& file_or_name, std::vector<std::string> sets,
                        std::optional<int> ranks, const std::string& batch) {
   add_batch(batch, sets);

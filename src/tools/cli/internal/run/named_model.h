@@ -14,6 +14,9 @@ namespace tessera {
 /// an installation; "" where there is none.
 std::filesystem::path config_folder();
 
+/// The file of a model: of a known one that in config_folder().
+std::filesystem::path model_path(const std::string& file_or_name);
+
 /// read_model_file, with the known models of config_folder(). Its notes go to standard error.
 ///   batch  "ROWSxCONTEXT": --set train.batch and model.context; "": as the file says
 ///   throws UserError: 2 for another form of `batch`; as read_model_file
