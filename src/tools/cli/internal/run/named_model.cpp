@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
+#include "tools/cli/internal/option_parser.h"
 #include "tools/cli/internal/print/print.h"
 
 namespace tessera {
