@@ -31,7 +31,7 @@ struct DumpFolder {
 ///   throws  UserError: 66 for a missing file; 65 for what is malformed
 DumpFolder read_dump(const std::filesystem::path& folder);
 
-/// A value of a parameter that two ranks hold and that differs.
+/// What the comparison found.
 struct DumpedReport {
   ForeignStepReport step;
   /// The rank that has the first difference, where others have the right value. -1: all have it.

@@ -151,7 +151,7 @@ std::vector<PricedSetting> price_all(const TargetSearch& search, const Transform
                   ExitCode::kBadConfig);
 }
 
-/// Candidates are simulated on all cores, so many at once: the result must not depend on the cores.
+/// Candidates of a round, on all cores; the result does not depend on their number.
 constexpr size_t kRound = 2;
 /// Of a step to its price, beside the least ratio of those that were simulated.
 constexpr double kSafety = 0.98;

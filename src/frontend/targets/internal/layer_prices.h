@@ -32,7 +32,7 @@ ParameterCounts parameter_counts(const RunConfig& config);
 LayerPrices layer_prices(const RunConfig& config, const Cluster& cluster,
                          const ParallelSetting& setting);
 
-/// Simulates two steps of so many rows that activations are most of their memory.
+/// Simulates two steps with enough rows for activations to be most of their memory.
 ///   setting  its tensor, sequence_parallel and recomputed
 ///   throws   as layer_prices
 KeptBytes kept_bytes(const RunConfig& config, const Cluster& cluster,
