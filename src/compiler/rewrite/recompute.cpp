@@ -108,6 +108,9 @@ std::vector<bool> values_computed_once(const Graph& graph) {
     if (op.role == Role::kBackward && compares_for_equality(op))
       for (ValueId input : op.inputs)
         if (is_float(graph.type(input).dtype)) is_once[input.index] = true;
+  for (const Variable& variable : graph.variables())
+    for (const OpId user : graph.value(variable.value).users)
+      if (const Op& op = graph.op(user); op.kind == "cast") is_once[op.outputs.front().index] = true;
   return is_once;
 }
 

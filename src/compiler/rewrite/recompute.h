@@ -34,9 +34,10 @@ struct Recompute {
 inline constexpr double kCheapFlopsPerElement = 16;
 
 /// By value: is it never computed again? These are the outputs of the program, the next values of
-/// variables, and the numbers that the backward compares for equality: the gradient of a maximum
-/// finds the greatest element by its bits, and a second computation may lie elsewhere and round
-/// its sums otherwise.
+/// variables, the numbers that the backward compares for equality (the gradient of a maximum finds
+/// the greatest element by its bits, and a second computation may lie elsewhere and round its sums
+/// otherwise), and casts of variables: they are the same for all micro-batches, so they would be
+/// kept from the begin of the step.
 std::vector<bool> values_computed_once(const Graph& graph);
 
 /// By value: is it computed again? RewriteBounds::recomputed.

@@ -5,16 +5,15 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <span>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text/text.h"
 #include "base/threads/on_all_cores.h"
-#include "frontend/targets/internal/layer_prices.h"
+#include "frontend/targets/internal/setting_parts.h"
 #include "frontend/targets/internal/setting_price.h"
-#include "planner/presets/presets.h"
+#include "frontend/targets/internal/setting_steps.h"
 
 namespace tessera {
 namespace {
@@ -75,17 +74,6 @@ void add_settings(Target target, const TransformerSizes& model, const TargetMach
         }
 }
 
-/// Prices are those of a tensor-parallel rank: many settings have the same.
-using PriceKey = std::tuple<int, bool, Recomputed, int64_t>;
-PriceKey price_key(const ParallelSetting& setting) {
-  return {setting.tensor, setting.sequence_parallel, setting.recomputed, setting.micro_batch};
-}
-
-using MemoryKey = std::tuple<int, bool, Recomputed>;
-MemoryKey memory_key(const ParallelSetting& setting) {
-  return {setting.tensor, setting.sequence_parallel, setting.recomputed};
-}
-
 TargetMachines machines_of(const Cluster& cluster, int ranks) {
   TargetMachines machines{.ranks = ranks, .ranks_of_machine = ranks};
   for (int machine = 0; machine < cluster.machine_count(); ++machine)
@@ -94,51 +82,30 @@ TargetMachines machines_of(const Cluster& cluster, int ranks) {
   return machines;
 }
 
-/// The prices of all keys of the settings.
-template <typename Key, typename Price>
-std::map<Key, std::optional<Price>> prices_of(
-    const std::vector<ParallelSetting>& settings,
-    const std::function<Key(const ParallelSetting&)>& key,
-    const std::function<Price(const ParallelSetting&)>& price) {
-  std::map<Key, std::optional<Price>> prices;
-  std::vector<const ParallelSetting*> wanted;
-  for (const ParallelSetting& setting : settings)
-    if (prices.emplace(key(setting), std::nullopt).second) wanted.push_back(&setting);
-  std::vector<std::optional<Price>> found(wanted.size());
-  on_all_cores(std::ssize(wanted), [&](int64_t i) {
-    try {
-      found[static_cast<size_t>(i)] = price(*wanted[static_cast<size_t>(i)]);
-    } catch (const UserError&) {
-      // It has no price, so none of its settings is tried.
-    }
-  });
-  for (size_t i = 0; i < wanted.size(); ++i) prices[key(*wanted[i])] = found[i];
-  return prices;
-}
-
 /// The settings with their prices, the best first.
-std::vector<PricedSetting> price_all(const TargetSearch& search, const TransformerSizes& model,
+std::vector<PricedSetting> price_all(const TargetSearch& search, SettingSteps& steps,
+                                     const TransformerSizes& model,
                                      const std::vector<ParallelSetting>& settings) {
-  const auto prices =
-      prices_of<PriceKey, LayerPrices>(settings, price_key, [&](const ParallelSetting& setting) {
-        return layer_prices(search.config, search.cluster, setting);
-      });
-  const auto kept =
-      prices_of<MemoryKey, KeptBytes>(settings, memory_key, [&](const ParallelSetting& setting) {
-        return kept_bytes(search.config, search.cluster, setting);
-      });
-  const PricedModel priced_model{model, search.cluster, parameter_counts(search.config)};
+  // Many have the same prices, which are found on all cores.
+  std::map<std::tuple<int, bool, Recomputed, int64_t>, const ParallelSetting*> keys;
+  for (const ParallelSetting& setting : settings)
+    keys.try_emplace({setting.tensor, setting.sequence_parallel, setting.recomputed,
+                      setting.micro_batch},
+                     &setting);
+  std::vector<const ParallelSetting*> distinct;
+  for (const auto& [key, setting] : keys) distinct.push_back(setting);
+  on_all_cores(std::ssize(distinct), [&](int64_t i) {
+    steps.layer_prices(*distinct[static_cast<size_t>(i)]);
+    steps.kept_bytes(*distinct[static_cast<size_t>(i)]);
+  });
+  const PricedModel priced_model{model, search.cluster, steps.parameters()};
   std::vector<PricedSetting> list;
   for (const ParallelSetting& setting : settings) {
-    const std::optional<LayerPrices>& price = prices.at(price_key(setting));
-    const std::optional<KeptBytes>& bytes = kept.at(memory_key(setting));
-    if (price && bytes) list.push_back(priced(setting, *price, *bytes, priced_model));
+    const std::optional<LayerPrices> price = steps.layer_prices(setting);
+    const std::optional<KeptBytes> kept = steps.kept_bytes(setting);
+    if (price && kept) list.push_back(priced(setting, *price, *kept, priced_model));
   }
-  const DeviceType& type = search.cluster.type(0);
-  const Bytes capacity = type.memory - type.reserve;
-  std::ranges::stable_sort(list, {}, [&](const PricedSetting& setting) {
-    return std::pair(setting.memory > capacity, setting.step.value());
-  });
+  std::ranges::stable_sort(list, {}, &PricedSetting::step);
   return list;
 }
 
@@ -151,85 +118,66 @@ std::vector<PricedSetting> price_all(const TargetSearch& search, const Transform
                   ExitCode::kBadConfig);
 }
 
-/// Candidates of a round, on all cores; the result does not depend on their number.
-constexpr size_t kRound = 2;
 /// Of a step to its price, beside the least ratio of those that were simulated.
 constexpr double kSafety = 0.98;
-/// Layers times devices of all simulations together.
-constexpr int64_t kMaxWork = 30'000;
+/// Of a need of memory to its price, before one was simulated.
+constexpr double kLeastMemory = 0.93;
+/// Of all simulations together, as work_of() measures it; kFewest are simulated in any case.
+constexpr int64_t kMaxWork = 2'000;
+constexpr int64_t kFewest = 2;
 
-/// The settings that compile, simulated as a whole, in their order.
-std::vector<TargetResult::Simulated> simulate(const TargetSearch& search,
-                                              std::span<const PricedSetting> settings) {
-  std::vector<Candidate> candidates;
-  std::vector<TargetResult::Simulated> list;
-  for (const PricedSetting& priced : settings) {
-    const std::string name = preset_text(priced.setting);
-    try {
-      candidates.push_back(
-          {Candidate::Source::kCompared, name,
-           preset_plan(parse_preset(name), search.request.graph, priced.setting.ranks())});
-      list.push_back({priced.setting, priced, {}});
-    } catch (const UserError& error) {
-      if (error.exit_code() != ExitCode::kBadConfig) throw;
-    }
-  }
-  Evaluations found =
-      evaluate(search.request, std::move(candidates), {.progress = search.progress});
-  std::vector<TargetResult::Simulated> simulated;
-  for (EvaluatedCandidate& evaluated : found.evaluated) {
-    const auto of_name = std::ranges::find_if(list, [&](const TargetResult::Simulated& other) {
-      return preset_text(other.setting) == evaluated.candidate.name;
-    });
-    simulated.push_back({of_name->setting, of_name->priced, std::move(evaluated)});
-  }
-  return simulated;
-}
-
-/// Simulates the settings in the order of their prices, round by round, until the price of the next
-/// one is above the best step, as prices and steps of those before were to each other.
+/// Simulates the settings in the order of their prices, until the price of the next one is above the
+/// best step, as prices and steps of those before were to each other.
 class Simulations {
  public:
-  Simulations(const TargetSearch& search, TargetResult& result)
-      : search_(search), result_(result) {}
+  Simulations(const TargetSearch& search, SettingSteps& steps, TargetResult& result)
+      : search_(search), steps_(steps), result_(result) {}
 
-  void run(int64_t most) {
-    std::vector<PricedSetting> round;
-    for (size_t i = 0; i < result_.priced.size(); ++i) {
-      const PricedSetting& priced = result_.priced[i];
-      if (tried_ > 0 && search_.stop && search_.stop()) break;
-      if ((tried_ >= most && best_) || tried_ >= search_.simulated || cannot_win(priced)) break;
-      if (!may_fit(priced)) continue;
-      if (!seen_.insert(preset_text(priced.setting)).second) continue;
-      round.push_back(priced);
-      ++tried_;
-      if (round.size() == kRound) add(round);
+  void run() {
+    int64_t work = 0;
+    for (const PricedSetting& priced : result_.priced) {
+      if ((tried_ > 0 && search_.stop && search_.stop()) || tried_ >= search_.simulated ||
+          cannot_win(priced) || (tried_ >= kFewest && work > kMaxWork && best_))
+        return;
+      if (!may_fit(priced) || !seen_.insert(preset_text(priced.setting)).second) continue;
+      work += work_of(parts_of_setting(priced.setting, result_.model.layers, search_.cluster));
+      add(priced.setting, priced);
     }
-    if (!round.empty()) add(round);
+    if (!best_) try_smallest();
   }
 
   void add_current(const ParallelSetting& setting) {
     seen_.insert(preset_text(setting));
-    std::vector<PricedSetting> round{{setting}};
-    add(round);
-    if (!result_.simulated.empty()) result_.simulated.front().priced = std::nullopt;
+    add(setting, std::nullopt);
+    tried_ = 0;
   }
 
  private:
-  void add(std::vector<PricedSetting>& round) {
-    for (TargetResult::Simulated& simulated : simulate(search_, round)) {
-      const double step = simulated.evaluated.step().value();
-      if (simulated.priced->step > Seconds(0))
-        least_ratio_ = std::min(least_ratio_, step / simulated.priced->step.value());
-      const auto needed = static_cast<double>(simulated.evaluated.fullest.memory.arena.value() +
-                                              simulated.evaluated.fullest.memory.variables.value());
-      double& ratio = memory_ratios_.try_emplace(kind_of(simulated.setting), 1).first->second;
-      if (simulated.priced->memory > Bytes(0))
-        ratio = std::max(ratio, needed / static_cast<double>(simulated.priced->memory.value()));
-      if (simulated.evaluated.fits()) best_ = std::min(best_.value_or(step), step);
-      result_.simulated.push_back(std::move(simulated));
+  /// Those that need least, by their prices: one may fit, or tell how much is missing.
+  void try_smallest() {
+    std::vector<PricedSetting> list = result_.priced;
+    std::ranges::stable_sort(list, {}, &PricedSetting::memory);
+    const int64_t most = tried_ + kFewest;
+    for (const PricedSetting& priced : list) {
+      if (tried_ >= most || (tried_ > 0 && search_.stop && search_.stop())) return;
+      if (seen_.insert(preset_text(priced.setting)).second) add(priced.setting, priced);
     }
-    round.clear();
+  }
+
+  void add(const ParallelSetting& setting, const std::optional<PricedSetting>& priced) {
+    ++tried_;
+    std::optional<EvaluatedCandidate> evaluated = steps_.evaluate(setting);
+    if (search_.progress) search_.progress(preset_text(setting));
+    if (!evaluated) return;
+    const double step = evaluated->step().value();
+    if (priced) {
+      least_ratio_ = std::min(least_ratio_, step / priced->step.value());
+      const auto needed = static_cast<double>(evaluated->fullest.memory.allocated().value());
+      double& ratio = memory_ratios_[kind_of(setting)];
+      ratio = std::max(ratio, needed / static_cast<double>(priced->memory.value()));
+    }
+    if (evaluated->fits()) best_ = std::min(best_.value_or(step), step);
+    result_.simulated.push_back({setting, priced, *std::move(evaluated)});
   }
   /// Settings whose memory is priced alike.
   using Kind = std::tuple<bool, bool, int, Recomputed>;
@@ -239,7 +187,7 @@ class Simulations {
   bool may_fit(const PricedSetting& priced) const {
     const DeviceType& type = search_.cluster.type(0);
     const auto found = memory_ratios_.find(kind_of(priced.setting));
-    const double ratio = found == memory_ratios_.end() ? 1 : found->second;
+    const double ratio = found == memory_ratios_.end() ? kLeastMemory : found->second;
     return ratio * static_cast<double>(priced.memory.value()) <=
            static_cast<double>((type.memory - type.reserve).value());
   }
@@ -248,6 +196,7 @@ class Simulations {
   }
 
   const TargetSearch& search_;
+  SettingSteps& steps_;
   TargetResult& result_;
   std::set<std::string> seen_ = {};
   int64_t tried_ = 0;
@@ -297,11 +246,11 @@ TargetResult search_target(const TargetSearch& search) {
                                 model->heads, model->layers, batch),
                     "take a batch or a number of devices with more divisors", ExitCode::kNoPlan);
   result.settings = std::ssize(settings);
-  result.priced = price_all(search, *model, settings);
-  Simulations simulations(search, result);
+  SettingSteps steps(search.config, search.cluster);
+  result.priced = price_all(search, steps, *model, settings);
+  Simulations simulations(search, steps, result);
   if (search.current) simulations.add_current(*search.current);
-  const int64_t work = model->layers * result.machines.ranks;
-  simulations.run(std::min(search.simulated, std::max<int64_t>(kMaxWork / work, 4)));
+  simulations.run();
   std::ranges::stable_sort(result.simulated, {}, [](const TargetResult::Simulated& simulated) {
     return std::pair(!simulated.evaluated.fits(), simulated.evaluated.step().value());
   });

@@ -1,5 +1,5 @@
 // The best setting of a target: a grid of all that it can run, priced in closed form from steps of
-// one and two layers, of which the best ones are simulated as a whole.
+// two and three layers, of which the best ones are simulated.
 #pragma once
 
 #include <functional>
@@ -23,12 +23,11 @@ std::vector<ParallelSetting> settings_of_target(Target target, const Transformer
 struct TargetSearch {
   const RunConfig& config;  // its model has its sizes
   const Cluster& cluster;
-  PlanRequest request;  // of the whole step
   Target target = Target::kTorchtitan;
   int ranks = 0;  // of the plan, on as many devices of the cluster
   std::optional<ParallelSetting> current = {};
-  /// Candidates that are simulated at most, beside the current one: fewer of large models on many
-  /// devices, and none whose price says that it is slower than one that was simulated.
+  /// Candidates that are simulated at most, beside the current one: fewer of long pipelines, and
+  /// none whose price says that it is slower than one that was simulated.
   int64_t simulated = 50;
   /// No further simulation begins after it has returned true.
   std::function<bool()> stop = {};
@@ -39,8 +38,8 @@ struct TargetResult {
   TransformerSizes model;
   TargetMachines machines;
   int64_t settings = 0;               // of the grid
-  std::vector<PricedSetting> priced;  // the best first; those that fit before the others
-  /// Simulated as a whole, the best that fits first.
+  std::vector<PricedSetting> priced;  // the fastest first, those that do not fit, too
+  /// Simulated, the best that fits first.
   struct Simulated {
     ParallelSetting setting;
     std::optional<PricedSetting> priced;  // of settings of the grid

@@ -38,7 +38,6 @@ class TargetSearches : public testing::TestWithParam<Target> {
   TargetResult search(const std::optional<ParallelSetting>& current = {}) {
     TargetSearch asked{.config = config,
                        .cluster = *cluster,
-                       .request = {graph, *cluster},
                        .target = GetParam(),
                        .ranks = cluster->device_count(),
                        .current = current,

@@ -71,7 +71,8 @@ class Breakdown {
 
   RankBreakdown breakdown(const RankActs& rank) const {
     std::vector<Interval> kernels;
-    std::map<std::string, std::vector<Interval>> exchanges;
+    // A rank waits for an exchange at its turn before it does for one that was prefetched.
+    std::map<std::string, std::vector<Interval>> at_turn, prefetched;
     RankBreakdown breakdown{.rank = rank.rank};
     for (const TimedAct& act : rank.acts) {
       if (act.start == act.end) continue;
@@ -81,19 +82,25 @@ class Breakdown {
         kernels.push_back(interval);
         add(task, seconds_of(act.end - act.start), breakdown.passes[task.mesh]);
       }
-      if (axes_[act.task]) exchanges[*axes_[act.task]].push_back(interval);
+      if (axes_[act.task])
+        (task.issue_after.is_none() ? at_turn : prefetched)[*axes_[act.task]].push_back(interval);
     }
     std::vector<Interval> covered = joined(std::move(kernels));
     breakdown.compute = length_of(covered);
-    for (auto& [axes, list] : exchanges) {
-      int64_t exposed = 0;
-      const std::vector<Interval> own = joined(std::move(list));
-      for (const Interval& interval : own) exposed += outside(interval, covered);
-      breakdown.exchanges[axes] = length_of(own);
-      covered.insert(covered.end(), own.begin(), own.end());
-      covered = joined(std::move(covered));
-      if (exposed > 0) breakdown.exposed[axes] = seconds_of(exposed);
+    for (const auto* exchanges : {&at_turn, &prefetched})
+      for (const auto& [axes, list] : *exchanges) {
+        int64_t exposed = 0;
+        const std::vector<Interval> own = joined(list);
+        for (const Interval& interval : own) exposed += outside(interval, covered);
+        covered.insert(covered.end(), own.begin(), own.end());
+        covered = joined(std::move(covered));
+        if (exposed > 0) breakdown.exposed[axes] += seconds_of(exposed);
+      }
+    for (auto& [axes, list] : prefetched) {
+      std::vector<Interval>& all = at_turn[axes];
+      all.insert(all.end(), list.begin(), list.end());
     }
+    for (auto& [axes, list] : at_turn) breakdown.exchanges[axes] = length_of(joined(std::move(list)));
     breakdown.idle = step_ - length_of(covered);
     return breakdown;
   }

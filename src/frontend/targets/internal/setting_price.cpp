@@ -7,7 +7,7 @@ namespace tessera {
 namespace {
 
 constexpr double kParameter = 4, kGradient = 4, kOptimizer = 8, kCopy = 2;  // bytes an element
-constexpr double kExposedGathers = 0.75;  // of gathered parameters; kernels hide the rest
+constexpr double kExposed = 0.1;  // of exchanges that kernels could hide
 
 /// The bandwidth of the slowest pair of neighbours of a group: ranks 0, stride, 2 stride, ...
 double bytes_per_second(const Cluster& cluster, int stride, int size) {
@@ -63,21 +63,29 @@ double in_flight(const ParallelSetting& setting, int rank) {
   return std::min(count, (2 * (behind - 1) + (chunks - 1) * setting.pipeline + 1) / chunks);
 }
 
-/// The exchanges of data-parallel ranks that no kernel hides: gradients in 32 bits and parameters
-/// in 16 bits.
+/// The exchanges of data-parallel ranks that kernels do not hide, in a step: gradients in 32 bits
+/// behind the backward, and parameters in 16 bits behind the forward, and under ZeRO-3 behind the
+/// backward, too.
 ///   rate, across  of the ranks that divide state, and of their groups
+///   seconds       kernels of the rank for a micro-batch
 double exchange_seconds(const ParallelSetting& setting, double parameters, double rate,
-                        double across) {
+                        double across, double seconds) {
   const int group = setting.zero > 0 ? setting.shard : setting.data();
   const double reduced = ring_seconds(kGradient * parameters, group, rate);
   const double gathered = ring_seconds(kCopy * parameters, group, rate);
   const double replicas =
       2 * ring_seconds(kGradient * parameters / group, setting.data() / group, across);
+  const double forward = seconds / (setting.recomputed == Recomputed::kLayers ? 4 : 3);
+  const double backward = seconds - forward;
+  const auto exposed = [](double exchanges, double kernels) {
+    return std::max(kExposed * exchanges, exchanges - kernels);
+  };
   const auto count = static_cast<double>(setting.micro_batches());
-  if (setting.zero == 0) return 2 * reduced;
-  if (setting.zero == 1) return reduced + gathered + replicas;
-  if (setting.zero == 2) return count * reduced + gathered + replicas;
-  return count * (reduced + kExposedGathers * 2 * gathered) + replicas;
+  if (setting.zero == 0) return exposed(2 * reduced, backward);
+  const double once = exposed(gathered, forward) + replicas;
+  if (setting.zero == 1) return exposed(reduced, backward) + once;
+  if (setting.zero == 2) return count * exposed(reduced, backward) + once;
+  return count * (exposed(gathered, forward) + exposed(gathered + reduced, backward)) + replicas;
 }
 
 double bytes_of_parameter(const ParallelSetting& setting) {
@@ -106,13 +114,15 @@ PricedSetting priced(const ParallelSetting& setting, const LayerPrices& prices,
     const double seconds = rank.seconds / context;
     slowest = std::max(slowest, seconds);
     const double parameters = rank.parameters / setting.tensor;
-    const double exposed = exchange_seconds(setting, parameters, rate, across);
+    const double exposed = exchange_seconds(setting, parameters, rate, across, seconds);
     exchanged = std::max(exchanged, exposed);
     updated = std::max(
         updated, rank.layers * prices.update.value() / (setting.zero >= 1 ? setting.shard : 1));
     double need = parameters * bytes_of_parameter(setting);
     need += in_flight(setting, static_cast<int>(r)) * rank.kept / context;
     if (setting.zero == 3) need += 2 * kCopy * model.parameters.layer / setting.tensor;
+    if (setting.data() > 1)
+      need += 2 * static_cast<double>(bytes_in_flight(setting, model.parameters).value());
     if (r + 1 == ranks.size())
       need += kept.ends * static_cast<double>(setting.micro_batch) / context;
     memory = std::max(memory, need);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cluster/cluster/cluster.h"
-#include "frontend/targets/internal/layer_prices.h"
+#include "frontend/targets/internal/setting_steps.h"
 #include "frontend/targets/setting.h"
 
 namespace tessera {

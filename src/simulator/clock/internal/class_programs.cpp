@@ -31,16 +31,38 @@ ClassProgram ClassPrograms::program_of(const std::vector<TaskId>& order) const {
   ClassProgram program;
   for (const TaskId task : order)
     program.streams[static_cast<size_t>(stream_of_task(task))].tasks.push_back(task);
+  sort_prefetches(program.streams[static_cast<size_t>(TaskStream::kPrefetch)].tasks);
   for (ClassProgram::Stream& stream : program.streams)
     if (!stream.tasks.empty()) stream.overwrites = required_anti_dependences(graph_, stream.tasks);
   if (prefetches_) program.issue_edges = issue_edges(order);
   return program;
 }
 
-std::vector<std::pair<TaskId, TaskId>> ClassPrograms::issue_edges(
-    const std::vector<TaskId>& order) const {
+void ClassPrograms::sort_prefetches(std::vector<TaskId>& prefetches) const {
+  if (prefetches.empty()) return;
+  const IndexedVector<TaskId, int> position = positions();
+  const auto begin = [&](TaskId id) {
+    const Task& task = graph_.tasks[id];
+    int ready = position[task.issue_after];
+    for (const RegisterIndex input : task.inputs) {
+      const Register& source = graph_.registers[input];
+      if (source.mesh != task.mesh) return position[id];
+      if (!source.producer.is_none()) ready = std::max(ready, position[source.producer]);
+    }
+    return ready;
+  };
+  std::ranges::stable_sort(prefetches, {}, begin);
+}
+
+IndexedVector<TaskId, int> ClassPrograms::positions() const {
   IndexedVector<TaskId, int> position(graph_.tasks.size());
   for (int i = 0; i < std::ssize(graph_.order); ++i) position[graph_.order[i]] = i;
+  return position;
+}
+
+std::vector<std::pair<TaskId, TaskId>> ClassPrograms::issue_edges(
+    const std::vector<TaskId>& order) const {
+  const IndexedVector<TaskId, int> position = positions();
   std::vector<TaskId> host;  // the tasks of the thread, in order
   std::ranges::copy_if(order, std::back_inserter(host),
                        [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; });

@@ -14,7 +14,9 @@ namespace tessera {
 
 struct ClassProgram {
   struct Stream {
-    std::vector<TaskId> tasks;  // in the order of the order list; none: it has no work
+    /// In the order of the order list; prefetches in that in which they may begin. None: it has no
+    /// work.
+    std::vector<TaskId> tasks;
     /// By task: the registers that must have been released before it acts.
     std::vector<std::vector<RegisterIndex>> overwrites;
   };
@@ -41,6 +43,11 @@ class ClassPrograms {
 
  private:
   ClassProgram program_of(const std::vector<TaskId>& order) const;
+  /// By issue point and producer of their source, and those of another mesh, which may be late to
+  /// send, by their turn. Each can end when what is before it in the order list has been done, so no
+  /// two ranks wait for each other.
+  void sort_prefetches(std::vector<TaskId>& prefetches) const;
+  IndexedVector<TaskId, int> positions() const;  // in the order list
   std::vector<std::pair<TaskId, TaskId>> issue_edges(const std::vector<TaskId>& order) const;
 
   const TaskGraph& graph_;

@@ -1,6 +1,7 @@
 #include "compiler/lower/internal/passes/prefetch.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -23,6 +24,7 @@ class PrefetchScheduler {
 
   void run() {
     sink_exchanges();
+    raise_first_levels();
     set_issue_points();
   }
 
@@ -53,56 +55,181 @@ class PrefetchScheduler {
 
   // ---- positions: as late as is cheap ----
 
-  /// The exchanges of one mesh that are to be placed later, the oldest first.
+  /// The exchanges of one mesh that are to be placed later, and sums of what they receive, the
+  /// oldest first. An exchange is as old as what it reads is placed: from then on it may run.
   struct Waiting {
-    std::map<Time, Bytes> exchanges;  // with the bytes that they hold
+    struct Instance {
+      Bytes bytes{0};  // that it holds
+      int age = 0;
+    };
+    std::map<Time, Instance> instances;
+    std::map<int, Time> by_age;
     Bytes bytes{0};
+    int exchanges = 0;
+    int next_age = 0;
+
+    bool contains(Time time) const { return instances.contains(time); }
+    Time oldest() const { return by_age.begin()->second; }
+    void add(Time time, Bytes size) {
+      instances.emplace(time, Instance{size, next_age});
+      by_age.emplace(next_age++, time);
+      bytes += size;
+    }
+    void rejuvenate(Time time) {
+      Instance& instance = instances.at(time);
+      by_age.erase(instance.age);
+      instance.age = next_age;
+      by_age.emplace(next_age++, time);
+    }
+    void remove(Time time) {
+      const Instance& instance = instances.at(time);
+      bytes = bytes - instance.bytes;
+      by_age.erase(instance.age);
+      instances.erase(time);
+    }
   };
 
   void sink_exchanges() {
     const InstanceUses uses(program_);
+    const IndexedVector<Time, Time> needed = first_needs(uses);
     IndexedVector<MeshIndex, Waiting> waiting(program_.meshes.size());
     InstanceOrder order;
     order.reserve(uses.order().size());
-    const auto place = [&](Waiting& list, Time exchange) {
-      order.push_back(uses.order()[exchange]);
-      list.bytes = list.bytes - list.exchanges.at(exchange);
-      list.exchanges.erase(exchange);
+    const std::function<void(MeshIndex, Time)> place = [&](MeshIndex mesh, Time time) {
+      for_each_writer(uses, time, [&](MeshIndex writers_mesh, Time writer) {
+        if (waiting[writers_mesh].contains(writer)) place(writers_mesh, writer);
+      });
+      order.push_back(uses.order()[time]);
+      waiting[mesh].remove(time);
+      if (!at(uses, time).exchange()) return;
+      --waiting[mesh].exchanges;
+      for_each_reader(uses, time, [&](MeshIndex readers_mesh, Time reader) {
+        if (waiting[readers_mesh].contains(reader)) waiting[readers_mesh].rejuvenate(reader);
+      });
     };
-    for (Time time : uses.order().indices()) {
+    for (const Time time : uses.order().indices()) {
       const Instruction& instruction = at(uses, time);
       std::set<std::pair<MeshIndex, Time>> due;
-      uses.registers().for_each_read(instruction, uses.order()[time].micro_batch,
-                                     [&](RegisterIndex read) {
-                                       if (const Time writer = uses.writer(read); !writer.is_none())
-                                         if (const MeshIndex mesh = at(uses, writer).mesh;
-                                             waiting[mesh].exchanges.contains(writer))
-                                           due.emplace(mesh, writer);
-                                     });
-      for (const auto& [mesh, exchange] : due) place(waiting[mesh], exchange);
-      if (!may_wait(time, uses)) {
+      for_each_writer(uses, time, [&](MeshIndex mesh, Time writer) {
+        if (waiting[mesh].contains(writer)) due.emplace(mesh, writer);
+      });
+      const bool is_needed_later = needed[time] > time + 1 && uses.order().contains(needed[time]);
+      const bool waits = is_needed_later && (is_exchange_in_arena(instruction) ||
+                                             (is_sum_in_arena(instruction) && !due.empty()));
+      if (!waits) {
+        for (const auto& [mesh, writer] : due)
+          if (waiting[mesh].contains(writer)) place(mesh, writer);
         order.push_back(uses.order()[time]);
         continue;
       }
       Waiting& list = waiting[instruction.mesh];
-      const ExchangeStep& exchange = *instruction.exchange();
-      const Bytes bytes = size_of_all(exchange.sources) + size_of_all(exchange.targets);
-      list.exchanges.emplace(time, bytes);
-      list.bytes += bytes;
-      while (list.bytes > window_) place(list, list.exchanges.begin()->first);
+      list.add(time, held_bytes(instruction));
+      if (instruction.exchange()) ++list.exchanges;
+      while (list.bytes > window_ || 2 * list.exchanges > kMaxPrefetches)
+        place(instruction.mesh, list.oldest());
     }
     program_.order = std::move(order);
   }
 
-  bool may_wait(Time time, const InstanceUses& uses) const {
+  /// By instance that may wait: when something that may not wait first reads what is made of its
+  /// result; the end when nothing does.
+  IndexedVector<Time, Time> first_needs(const InstanceUses& uses) const {
+    const Time end = uses.order().end_index();
+    IndexedVector<Time, Time> needs(uses.order().size(), Time(0));
+    for (Time time = end - 1; time >= Time(0); --time) {
+      if (!is_exchange_in_arena(at(uses, time)) && !is_sum_in_arena(at(uses, time))) continue;
+      needs[time] = end;
+      for_each_reader(uses, time, [&](MeshIndex, Time reader) {
+        needs[time] = std::min(needs[time], std::max(reader, needs[reader]));
+      });
+    }
+    return needs;
+  }
+
+  template <class Visit>
+  void for_each_writer(const InstanceUses& uses, Time time, const Visit& visit) const {
+    uses.registers().for_each_read(at(uses, time), uses.order()[time].micro_batch,
+                                   [&](RegisterIndex read) {
+                                     if (const Time writer = uses.writer(read); !writer.is_none())
+                                       visit(at(uses, writer).mesh, writer);
+                                   });
+  }
+
+  template <class Visit>
+  void for_each_reader(const InstanceUses& uses, Time time, const Visit& visit) const {
+    uses.registers().for_each_written(
+        at(uses, time), uses.order()[time].micro_batch, [&](RegisterIndex written) {
+          for (const Time reader : uses.readers(written)) visit(at(uses, reader).mesh, reader);
+        });
+  }
+
+  bool is_exchange_in_arena(const Instruction& instruction) const {
+    return is_transfer(instruction) && are_in_arena(instruction.exchange()->sources);
+  }
+  bool is_sum_in_arena(const Instruction& instruction) const {
+    return is_sum_over_micro_batches(instruction) && are_in_arena(instruction.kernel()->inputs) &&
+           are_in_arena(instruction.kernel()->outputs);
+  }
+  /// While it waits. The result of a sum takes the place of one of what it adds.
+  Bytes held_bytes(const Instruction& instruction) const {
+    const ExchangeStep* exchange = instruction.exchange();
+    if (!exchange) return size_of_all(instruction.kernel()->outputs);
+    return size_of_all(exchange->sources) + size_of_all(exchange->targets);
+  }
+
+  // ---- positions of two levels: the first one ahead ----
+
+  /// An exchange whose result only the exchange behind it reads is moved up, to before the second
+  /// one of the pair before: a second level may be issued only after the turn of the first one.
+  void raise_first_levels() {
+    const InstanceUses uses(program_);
+    std::vector<std::pair<Time, Time>> moves;  // from, to before
+    IndexedVector<MeshIndex, Time> second_before(program_.meshes.size());
+    for (const Time time : uses.order().indices()) {
+      if (!is_first_level(uses, time)) continue;
+      const Instruction& instruction = at(uses, time);
+      const Time before = second_before[instruction.mesh];
+      second_before[instruction.mesh] = time + 1;
+      if (before.is_none() || before == time || size_of_all(instruction.exchange()->targets) > window_) continue;
+      bool is_written_before = true;
+      for_each_writer(uses, time, [&](MeshIndex, Time writer) {
+        is_written_before = is_written_before && writer < before;
+      });
+      if (is_written_before && !writes_variables_between(uses, before, time))
+        moves.emplace_back(time, before);
+    }
+    IndexedVector<Time, std::vector<Time>> moved_before(uses.order().size());
+    std::set<Time> moved;
+    for (const auto& [from, to] : moves) {
+      moved_before[to].push_back(from);
+      moved.insert(from);
+    }
+    InstanceOrder order;
+    order.reserve(uses.order().size());
+    for (const Time time : uses.order().indices()) {
+      for (const Time from : moved_before[time]) order.push_back(uses.order()[from]);
+      if (!moved.contains(time)) order.push_back(uses.order()[time]);
+    }
+    program_.order = std::move(order);
+  }
+  bool is_first_level(const InstanceUses& uses, Time time) const {
     const Instruction& instruction = at(uses, time);
-    if (!is_transfer(instruction) || !are_in_arena(instruction.exchange()->sources)) return false;
-    const std::span<const RegisterFormIndex> targets = instruction.exchange()->targets;
-    return std::all_of(targets.begin(), targets.end(), [&](RegisterFormIndex target) {
-      const RegisterIndex written =
-          uses.registers().written(target, uses.order()[time].micro_batch);
-      return uses.first_reader(written) > time + 1;
-    });
+    if (!is_transfer(instruction) || time + 1 == uses.order().end_index() ||
+        !is_transfer(at(uses, time + 1)))
+      return false;
+    bool is_read_by_next = true;
+    uses.registers().for_each_written(
+        instruction, uses.order()[time].micro_batch, [&](RegisterIndex written) {
+          const std::span<const Time> readers = uses.readers(written);
+          is_read_by_next = is_read_by_next && readers.size() == 1 && readers.front() == time + 1;
+        });
+    return is_read_by_next;
+  }
+  bool writes_variables_between(const InstanceUses& uses, Time begin, Time end) const {
+    for (const Time time : IndexRange(begin, end))
+      for (const RegisterFormIndex written : at(uses, time).writes())
+        if (reg(written).storage != Register::Storage::kArena) return true;
+    return false;
   }
 
   // ---- issue points: as early as memory allows ----

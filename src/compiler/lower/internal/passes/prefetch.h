@@ -27,7 +27,7 @@ namespace tessera {
 ///             of 0
 ///   memory    at most 2 * window more at one time
 void schedule_prefetches(Program& program, Bytes window = kPrefetchWindow);
-inline constexpr int kMaxPrefetches = 4;
+inline constexpr int kMaxPrefetches = 16;
 
 /// "dw #1 may be issued 5 kernels early", a line each.
 std::string prefetch_text(const Program& program);

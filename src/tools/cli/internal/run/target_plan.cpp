@@ -45,7 +45,6 @@ TargetPlanned find_target_plan(const Planned& planned, Target target,
   TargetPlanned found{.planned = planned, .target = target, .result = {}};
   TargetSearch search{.config = planned.config,
                       .cluster = *planned.cluster,
-                      .request = planned.request(),
                       .target = target,
                       .ranks = planned.constraints.ranks,
                       .stop = evaluation.stop,
