@@ -147,6 +147,12 @@ std::vector<Flag> torchtitan_flags(const TargetPlan& plan) {
   if (s.pipeline > 1) {
     add("pipeline_parallel_schedule", schedule_of(s));
     add("pipeline_parallel_microbatch_size", s.micro_batch);
+    // Stages of unequal size are in the module alone.
+    if (plan.model.layers % s.stages() == 0) {
+      add("pipeline_parallel_layers_per_stage", plan.model.layers / s.stages());
+      add("pipeline_parallel_first_stage_less_layers", 0);
+      add("pipeline_parallel_last_stage_less_layers", 0);
+    }
   }
   flags.push_back({"--training.local_batch_size", std::to_string(local_batch(s))});
   flags.push_back({"--training.global_batch_size", std::to_string(s.global_batch)});

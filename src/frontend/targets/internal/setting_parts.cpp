@@ -219,9 +219,9 @@ std::vector<SettingPart> parts_of_setting(const ParallelSetting& setting, int64_
                        std::equal(of_stages.begin() + 2, of_stages.end() - 1, of_stages.begin() + 1));
   if (ranks > 2 * few_ranks && has_one_middle && has_like_stages(setting, cluster))
     return product(parts, fewer_ranks(setting, few_ranks));
-  // The first micro-batch begins the sums of gradients. Chunks take as many as there are ranks in
-  // turn.
-  const int64_t full = ranks == 1 ? 2 : ranks;
+  // The first micro-batch begins the sums of gradients, and exchanges of the last ones wait. Chunks
+  // take as many as there are ranks in turn.
+  const int64_t full = setting.chunks > 1 ? ranks : std::max<int64_t>(ranks, 3);
   const int64_t steady = setting.chunks > 1 ? 2 * ranks : full + std::max<int64_t>(full / 4, 1);
   return count > steady ? product(parts, fewer_micro_batches(setting, full, steady)) : parts;
 }

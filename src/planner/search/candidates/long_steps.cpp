@@ -73,7 +73,8 @@ std::vector<ShorterStep> shorter_steps(const Graph& graph, const Plan& plan, Sho
 
 std::array<int64_t, 2> shorter_counts(const Plan& plan) {
   const auto stages = std::ssize(plan.placed());
-  if (stages == 1) return {2, 3};  // the first micro-batch begins the sums of gradients
+  // The first micro-batch begins the sums of gradients, and exchanges of the last ones wait.
+  if (stages == 1) return {3, 4};
   if (const int64_t groups = device_groups(plan); groups < stages) {
     const int64_t count = stages + plan.micro_batches % groups;
     return {count, count + groups};

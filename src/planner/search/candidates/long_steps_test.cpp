@@ -42,7 +42,7 @@ Plan plan_of(const std::string& preset) {
 
 TEST(ShorterCounts, FillThePipelineAndHaveAsManyInFlightAsThereEverAre) {
   using Counts = std::array<int64_t, 2>;
-  EXPECT_EQ(shorter_counts(plan_of("dp=2,tp=2")), (Counts{2, 3}));
+  EXPECT_EQ(shorter_counts(plan_of("dp=2,tp=2")), (Counts{3, 4}));
   EXPECT_EQ(shorter_counts(plan_of("pp=2,dp=2")), (Counts{3, 4}));
   EXPECT_EQ(shorter_counts(plan_of("pp=4")), (Counts{4, 5}));
   EXPECT_EQ(shorter_counts(plan_of("pp=4,schedule=zb-h1")), (Counts{6, 7}));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "cluster/cluster/cluster_file.h"
 #include "compiler/plan/preset.h"
 #include "planner/presets/presets.h"
+#include "tools/cli/internal/print/plan/cluster_table.h"
 #include "tools/cli/internal/print/plan/explain_choice.h"
 #include "tools/cli/internal/print/plan/explain_name.h"
 #include "tools/cli/internal/print/plan/measured_text.h"
@@ -100,15 +102,16 @@ DescribedPlan described(const Planned& planned, bool moves_boundaries) {
 
 void PlanCommand::describe(OptionParser& parser) {
   add_model_argument(parser, file);
-  parser.text({"--gpus", "NxDEVICE",
-               "In place of --cluster: N devices in machines of their usual size, such as "
-               "64xh100"},
-              gpus);
+  parser.texts({"--gpus", "NxDEVICE",
+                "In place of --cluster: N devices in machines of their usual size, such as "
+                "64xh100"},
+               gpus);
   add_batch_option(parser, batch);
-  parser.text({"--cluster", "FILE|LINE",
-               "The devices and their links: a cluster file, or one line such as '8xa100-80g' or "
-               "'4x8xh100-sxm;ib=400Gb'; default: this machine, as measure --keep kept it"},
-              cluster);
+  parser.texts({"--cluster", "FILE|LINE",
+                "The devices and their links: a cluster file, or one line such as '8xa100-80g' or "
+                "'4x8xh100-sxm;ib=400Gb'; default: this machine, as measure --keep kept it. More "
+                "than one: the best plan on each, side by side"},
+               clusters);
   add_runtime_option(parser, runtime);
   parser.number({"--ranks", "N", "Use exactly N devices; default: all of the cluster"}, ranks, 1);
   parser.number({"--max-ranks", "N", "Use at most N devices: as many as are fastest"}, max_ranks,
@@ -170,9 +173,15 @@ void PlanCommand::describe(OptionParser& parser) {
        "speed of this machine"},
       time_limit, 0);
   parser.check([this] {
-    if (!gpus.empty() && cluster)
+    if (!gpus.empty() && !clusters.empty())
       refuse_usage("--gpus and --cluster are both given", "each of them describes the devices",
                    "remove one of them");
+    const bool has_several = gpus.size() > 1 || clusters.size() > 1;
+    if (has_several && (max_ranks || measure_top || !compared.empty() || report || explained ||
+                        changes_devices || shows_stages || out || !current.empty() || compares_free))
+      refuse_usage("several clusters are given with an option of one plan",
+                   "the best plans on several clusters are compared in a table",
+                   "leave out the other option, or all clusters but one");
     if (target == "free") target.clear();
     if (target.empty() && (!current.empty() || compares_free))
       refuse_usage(
@@ -257,8 +266,52 @@ ExitCode PlanCommand::print_target(Planned& planned,
   return found.best() ? ExitCode::kDone : ExitCode::kNoPlan;
 }
 
+Planned PlanCommand::planned_on(const ConfigFile& read, const std::string& line,
+                                const std::shared_ptr<const Cluster>& machines) const {
+  const std::string& name = machines->description().name;
+  return to_be_planned(read.run, machines, name.empty() ? line : name,
+                       memory ? std::optional(read_memory(*memory)) : std::nullopt);
+}
+
+ExitCode PlanCommand::compare_clusters() const {
+  std::vector<std::shared_ptr<const Cluster>> machines;
+  int most = 0;  // of all, which a usual batch is made for
+  for (const std::string& line : clusters) {
+    machines.push_back(cluster_for({.cluster = line, .runtime = runtime}));
+    most = std::max(most, rank_limit(*machines.back()));
+  }
+  const ConfigFile read = named_model(file, overrides.sets, most, batch);
+  std::vector<ClusterRow> rows;
+  std::string unit;
+  for (size_t i = 0; i < clusters.size(); ++i) {
+    Planned planned = planned_on(read, clusters[i], machines[i]);
+    const int devices = rank_limit(*machines[i]);
+    unit = planned.unit;
+    planned.constraints = fixed_decisions(read, fixed, *planned.graph, devices, false);
+    planned.local_search_trials = local_search.value_or(0);
+    if (target.empty()) {
+      find_result(planned, {}, evaluation());
+      const EvaluatedCandidate* best = planned.best();
+      rows.push_back(cluster_row(planned, devices, best ? best->candidate.name : "", best));
+      continue;
+    }
+    const TargetPlanned found =
+        find_target_plan(planned, target_named(target), std::nullopt, evaluation());
+    const TargetResult::Simulated* best = found.best();
+    rows.push_back(cluster_row(planned, devices, best ? preset_text(best->setting) : "",
+                               best ? &best->evaluated : nullptr));
+  }
+  print_result(output, clusters_document(rows), clusters_text(rows, unit));
+  const bool has_plan =
+      std::ranges::any_of(rows, [](const ClusterRow& row) { return row.step.has_value(); });
+  return has_plan ? ExitCode::kDone : ExitCode::kNoPlan;
+}
+
 ExitCode PlanCommand::run(Processes&) {
-  if (!gpus.empty()) cluster = line_of_devices(gpus);
+  for (const std::string& line : gpus) clusters.push_back(line_of_devices(line));
+  if (clusters.size() > 1) return compare_clusters();
+  const std::optional<std::string> cluster =
+      clusters.empty() ? std::nullopt : std::optional(clusters.front());
   const auto machines = cluster_for({.cluster = cluster, .runtime = runtime});
   const int count = rank_limit(*machines);
   std::optional<GivenSetting> given;
@@ -272,10 +325,7 @@ ExitCode PlanCommand::run(Processes&) {
   if (out && target.empty()) check_output(*out);
   if (out && !target.empty()) check_output_folder(*out);
   if (report) check_output(*report);
-  const std::string& name = machines->description().name;
-  Planned planned =
-      to_be_planned(read.run, machines, name.empty() ? cluster.value_or("this machine") : name,
-                    memory ? std::optional(read_memory(*memory)) : std::nullopt);
+  Planned planned = planned_on(read, cluster.value_or("this machine"), machines);
   if (!target.empty()) {
     planned.constraints = fixed_decisions(read, "", *planned.graph, count, false);
     return print_target(planned, given);

@@ -1,6 +1,7 @@
 // tessera plan: the fastest plan for a configuration on a cluster.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,9 +20,9 @@ struct PlanCommand : Command {
   std::string file;  // the configuration
   OverrideOptions overrides;
   OutputOptions output;
-  std::optional<std::string> cluster;  // a file or one line; default: this machine
-  std::string gpus;                    // "64xh100"; "": `cluster` says it
-  std::string batch = {};              // ROWSxCONTEXT; "": as the model says
+  std::vector<std::string> clusters;  // files or lines; none: this machine
+  std::vector<std::string> gpus;      // "64xh100", in place of clusters
+  std::string batch = {};             // ROWSxCONTEXT; "": as the model says
   std::string runtime;                 // a profile; "": the usual one of the devices
   std::optional<int> ranks, max_ranks;
   std::string fixed;    // "tp=2"
@@ -44,6 +45,10 @@ struct PlanCommand : Command {
   std::vector<Candidate> compared_candidates(const Planned& planned) const;
   EvaluationOptions evaluation() const;
   ExitCode print_target(Planned& planned, const std::optional<GivenSetting>& given) const;
+  /// The best plans on several clusters.
+  ExitCode compare_clusters() const;
+  Planned planned_on(const ConfigFile& read, const std::string& line,
+                     const std::shared_ptr<const Cluster>& machines) const;
   ExitCode print_plan_search(const Planned& planned) const;
 };
 
