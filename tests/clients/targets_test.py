@@ -27,6 +27,7 @@ from support import cases  # noqa: E402
 
 PROGRAM = ""
 FEWER = ("--set", "model.layers=8")  # of llama3-8b
+CLIENTS = pathlib.Path(__file__).resolve().parent.parent.parent / "clients"
 LLAMA = str(pathlib.Path(__file__).resolve().parent.parent.parent / "configs" / "llama.toml")
 # Arguments that are no field of a configuration of megatron-core: Megatron-LM, tag core_v0.16.1 (55ac7082517c).
 OF_ARGUMENTS_PY = {
@@ -190,6 +191,77 @@ def train(rank, folder, sharded, results):
         torch.distributed.destroy_process_group()
 
 
+LLAMA_OF_TRANSFORMERS = {
+    "model_type": "llama", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 48, "max_position_embeddings": 16, "rms_norm_eps": 1e-6, "hidden_act": "silu", "tie_word_embeddings": False}
+
+
+def train_by_placements(rank, folder, file, results):
+    """Five steps of the same model with DTensors placed by the file; without a file, the module alone."""
+    import transformers
+    transformers.utils.logging.set_verbosity_error()
+    warnings.filterwarnings("ignore")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**{key: value for key, value in LLAMA_OF_TRANSFORMERS.items() if key != "model_type"},
+                                      pad_token_id=None, bos_token_id=1, eos_token_id=2, attn_implementation="eager")
+    model = transformers.LlamaForCausalLM(config)
+    whole = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    if file:
+        sys.path.insert(0, str(CLIENTS))
+        from tessera_dtensor import Placements
+        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store-{pathlib.Path(file).stem}", rank=rank, world_size=4)
+        placements = Placements(file, device="cpu")
+        placements.distribute(model)
+        local = {name: [parameter.to_local().numel(), whole[name]] for name, parameter in model.named_parameters()}
+        results.with_suffix(f".{rank}").write_text(json.dumps(local))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
+    tokens = torch.randint(0, 64, (5, 8, 16), generator=torch.Generator().manual_seed(1))
+    losses = []
+    for step in tokens:
+        if file:
+            with placements.active():
+                placed = placements.place("tokens", step)
+                loss = model(placed, labels=placed).loss
+                loss.backward()
+                optimizer.step()
+            losses.append(float(loss.full_tensor()))
+        else:
+            loss = model(step, labels=step).loss
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss))
+        optimizer.zero_grad()
+    if rank == 0:
+        results.write_text(json.dumps(losses))
+    if file:
+        torch.distributed.destroy_process_group()
+
+
+def dtensors_train_as_the_module_alone():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "config.json").write_text(json.dumps(LLAMA_OF_TRANSFORMERS))
+        train_by_placements(0, name, None, folder / "alone")
+        alone = json.loads((folder / "alone").read_text())
+        for plan_text in ("tp=4", "dp=4,zero=3"):
+            file = folder / f"{plan_text}.json"
+            subprocess.run([PROGRAM, "explain", name, "--plan", plan_text, "--ranks", "4", "--set", "train.batch=8", "train.precision=f32",
+                            "--dtensor", file], check=True, capture_output=True, timeout=100, stdin=subprocess.DEVNULL)
+            torch.multiprocessing.spawn(train_by_placements, (name, str(file), folder / "placed"), 4)
+            placed = json.loads((folder / "placed").read_text())
+            for right, found in zip(alone, placed, strict=True):
+                assert abs(found - right) <= 1e-5 * abs(right), f"{plan_text}: losses {placed}, alone {alone}"
+            described = json.loads(file.read_text())
+            assert bool(described["notes"]) == (plan_text == "tp=4"), f"{plan_text}: {described['notes']}"  # two heads of keys
+            extents = described["meshes"][0]["shape"]
+            for rank in range(4):
+                for parameter, (local, whole) in json.loads((folder / f"placed.{rank}").read_text()).items():
+                    parts = 1
+                    for extent, placement in zip(extents, described["parameters"][parameter]["placements"], strict=True):
+                        parts *= extent if placement.startswith("Shard") else 1
+                    assert local * parts == whole, f"{plan_text}, rank {rank}: {local} of {whole} of {parameter}"
+
+
 def fsdp_trains_as_the_module_alone():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -212,5 +284,5 @@ if __name__ == "__main__":
     options = cases.parser(__doc__, "program").parse_args()
     PROGRAM = options.program
     functions = (megatron_takes_pipelines_of_whole_layers, megatron_takes_a_layout_of_uneven_stages, torchtitan_takes_a_module_and_flags, torchtitan_takes_stages,
-                 torchtitan_takes_a_model_across_machines, fsdp_trains_as_the_module_alone)
+                 torchtitan_takes_a_model_across_machines, fsdp_trains_as_the_module_alone, dtensors_train_as_the_module_alone)
     sys.exit(cases.run([cases.Named(function.__name__, function) for function in functions], options))

@@ -110,7 +110,8 @@ std::vector<bool> values_computed_once(const Graph& graph) {
         if (is_float(graph.type(input).dtype)) is_once[input.index] = true;
   for (const Variable& variable : graph.variables())
     for (const OpId user : graph.value(variable.value).users)
-      if (const Op& op = graph.op(user); op.kind == "cast") is_once[op.outputs.front().index] = true;
+      if (const Op& op = graph.op(user); op.kind == "cast")
+        is_once[op.outputs.front().index] = true;
   return is_once;
 }
 

@@ -145,11 +145,6 @@ std::shared_ptr<const RunData> data_for(RunConfig& config, const fs::path& folde
   return data;
 }
 
-ForeignNames names_of(const fs::path& names, const ModelConfig& model, const Graph& graph) {
-  const bool is_theirs = names.extension() == ".json" || has_hugging_face_config(names);
-  return is_theirs ? hugging_face_names_of(names, model) : own_names(graph);
-}
-
 /// Loads parameters, or gradients in their place, into the engine, and takes them.
 class ParameterReader {
  public:
@@ -237,7 +232,7 @@ DumpedReport verify_dump(const RunConfig& given, const fs::path& names, const Du
           engine.graph().type(*engine.graph().find_value(of_graph[i]))))
       refuse_dump(inputs_file, "targets and tokens have other shapes");
   }
-  ParameterReader reader(engine, names_of(names, config.model, engine.graph()));
+  ParameterReader reader(engine, names_of_file(names, config.model, engine.graph()));
 
   const WholeTensors weights = whole_tensors(disk, dump.path, "weights", placed);
   const auto read = [&](const char* name) {

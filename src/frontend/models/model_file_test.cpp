@@ -145,8 +145,8 @@ TEST(HuggingFace, KeysOfTransformersFourAndFiveAreRead) {
 }
 
 TEST(HuggingFace, WhatIsNotComputedOrNotReadIsNamed) {
-  const ReadModel model = read(
-      R"(, "rope_scaling": {"type": "yarn", "factor": 8.0}, "number_of_experts": 8)");
+  const ReadModel model =
+      read(R"(, "rope_scaling": {"type": "yarn", "factor": 8.0}, "number_of_experts": 8)");
   ASSERT_THAT(model.notes, SizeIs(2));
   EXPECT_THAT(model.notes[0], HasSubstr("'yarn'"));
   EXPECT_THAT(model.notes[1], HasSubstr("number_of_experts"));

@@ -89,9 +89,9 @@ std::vector<PricedSetting> price_all(const TargetSearch& search, SettingSteps& s
   // Many have the same prices, which are found on all cores.
   std::map<std::tuple<int, bool, Recomputed, int64_t>, const ParallelSetting*> keys;
   for (const ParallelSetting& setting : settings)
-    keys.try_emplace({setting.tensor, setting.sequence_parallel, setting.recomputed,
-                      setting.micro_batch},
-                     &setting);
+    keys.try_emplace(
+        {setting.tensor, setting.sequence_parallel, setting.recomputed, setting.micro_batch},
+        &setting);
   std::vector<const ParallelSetting*> distinct;
   for (const auto& [key, setting] : keys) distinct.push_back(setting);
   on_all_cores(std::ssize(distinct), [&](int64_t i) {
@@ -121,13 +121,13 @@ std::vector<PricedSetting> price_all(const TargetSearch& search, SettingSteps& s
 /// Of a step to its price, beside the least ratio of those that were simulated.
 constexpr double kSafety = 0.98;
 /// Of a need of memory to its price, before one was simulated.
-constexpr double kLeastMemory = 0.93;
+constexpr double kSmallestNeed = 0.93;
 /// Of all simulations together, as work_of() measures it; kFewest are simulated in any case.
 constexpr int64_t kMaxWork = 2'000;
 constexpr int64_t kFewest = 2;
 
-/// Simulates the settings in the order of their prices, until the price of the next one is above the
-/// best step, as prices and steps of those before were to each other.
+/// Simulates the settings in the order of their prices, until the price of the next one is above
+/// the best step, as prices and steps of those before were to each other.
 class Simulations {
  public:
   Simulations(const TargetSearch& search, SettingSteps& steps, TargetResult& result)
@@ -187,7 +187,7 @@ class Simulations {
   bool may_fit(const PricedSetting& priced) const {
     const DeviceType& type = search_.cluster.type(0);
     const auto found = memory_ratios_.find(kind_of(priced.setting));
-    const double ratio = found == memory_ratios_.end() ? kLeastMemory : found->second;
+    const double ratio = found == memory_ratios_.end() ? kSmallestNeed : found->second;
     return ratio * static_cast<double>(priced.memory.value()) <=
            static_cast<double>((type.memory - type.reserve).value());
   }

@@ -54,8 +54,8 @@ ParallelSetting random_setting(std::mt19937& random) {
   setting.zero = setting.shard > 1 ? any({1, 2, 3}) : 0;
   if (setting.zero == 0) setting.replicate = std::exchange(setting.shard, 1);
   if (setting.pipeline > 1 && 24 % (setting.pipeline * 3) == 0) setting.chunks = any({1, 3});
-  setting.recomputed = std::array{Recomputed::kNothing, Recomputed::kSelective,
-                                  Recomputed::kLayers}[random() % 3];
+  setting.recomputed =
+      std::array{Recomputed::kNothing, Recomputed::kSelective, Recomputed::kLayers}[random() % 3];
   setting.global_batch = setting.data() * setting.pipeline * any({3, 4});
   return setting;
 }
@@ -104,7 +104,7 @@ TEST(SettingParts, KeepTheRanksOfAPipelineOverUnlikeLinks) {
   EXPECT_EQ(fewest("2x4xh100"), 8) << "one of the links is between machines";
 }
 
-// A sum is judged by the same setting compiled and simulated whole.
+// The reference is the same setting compiled and simulated whole.
 TEST(SettingParts, GiveTheStepAndTheMemoryOfTheWhole) {
   std::mt19937 random(11);
   const RunConfig config = deep_model();

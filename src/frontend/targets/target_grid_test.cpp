@@ -27,8 +27,9 @@ using testing::HasSubstr;
 
 constexpr int64_t kRows = 512;
 constexpr size_t kTried = 48;  // settings of each model on each cluster
-const std::vector<std::string> kModels = {"gpt2",       "llama3.2-1b", "llama3-8b",   "mistral-7b",
-                                          "qwen2.5-7b", "qwen3-32b",   "deepseek-67b", "llama3-70b"};
+const std::vector<std::string> kModels = {"gpt2",         "llama3.2-1b", "llama3-8b",
+                                          "mistral-7b",   "qwen2.5-7b",  "qwen3-32b",
+                                          "deepseek-67b", "llama3-70b"};
 const std::vector<std::string> kClusters = {"1xh100", "8xh100", "8x8xa100-80g", "64x8xh100",
                                             "2x8xh100+4x4xa100-80g"};
 
@@ -133,28 +134,46 @@ TEST(TargetGridRules, RefuseWhatATargetDoesNotRun) {
   const std::vector<Infeasible> list = {
       {kTorchtitan, "gpt2", {.tensor = 8, .global_batch = 8}, "tp divides the heads"},
       {kMegatron, "gpt2", {.tensor = 8, .global_batch = 8}, "tp divides the heads"},
-      {kTorchtitan, "qwen2.5-7b", {.tensor = 7, .global_batch = 8},
+      {kTorchtitan,
+       "qwen2.5-7b",
+       {.tensor = 7, .global_batch = 8},
        "tp divides the heads of keys and values"},
       {kMegatron, "llama3-70b", {.tensor = 16, .global_batch = 8}, "tp stays inside a machine"},
-      {kTorchtitan, "llama3.2-1b", {.pipeline = 4, .global_batch = 8},
+      {kTorchtitan,
+       "llama3.2-1b",
+       {.pipeline = 4, .global_batch = 8},
        "a tied embedding has no pipeline"},
       {kTorchtitan, "llama3-8b", {.shard = 8, .zero = 1, .global_batch = 8}, "no ZeRO-1"},
       {kMegatron, "llama3-8b", {.shard = 8, .zero = 3, .global_batch = 8}, "ZeRO-1 at most"},
       {kMegatron, "llama3-8b", {.shard = 8, .zero = 2, .global_batch = 8}, "ZeRO-1 at most"},
-      {kFsdp, "llama3-8b", {.shard = 4, .tensor = 2, .zero = 3, .global_batch = 8},
+      {kFsdp,
+       "llama3-8b",
+       {.shard = 4, .tensor = 2, .zero = 3, .global_batch = 8},
        "data parallelism alone"},
-      {kFsdp, "llama3-8b", {.shard = 4, .pipeline = 2, .zero = 3, .global_batch = 8},
+      {kFsdp,
+       "llama3-8b",
+       {.shard = 4, .pipeline = 2, .zero = 3, .global_batch = 8},
        "data parallelism alone"},
       {kFsdp, "llama3-8b", {.shard = 8, .zero = 1, .global_batch = 8}, "ZeRO-2 or ZeRO-3"},
-      {kMegatron, "llama3-8b", {.replicate = 8, .global_batch = 12},
+      {kMegatron,
+       "llama3-8b",
+       {.replicate = 8, .global_batch = 12},
        "micro-batches divide the batch"},
-      {kMegatron, "gpt2", {.pipeline = 8, .chunks = 2, .global_batch = 16},
+      {kMegatron,
+       "gpt2",
+       {.pipeline = 8, .chunks = 2, .global_batch = 16},
        "every stage has layers, and every layer a stage"},
-      {kMegatron, "llama3-8b", {.pipeline = 8, .chunks = 2, .global_batch = 12},
+      {kMegatron,
+       "llama3-8b",
+       {.pipeline = 8, .chunks = 2, .global_batch = 12},
        "virtual stages have rounds of micro-batches"},
-      {kMegatron, "llama3-8b", {.pipeline = 8, .is_gpipe = true, .global_batch = 16},
+      {kMegatron,
+       "llama3-8b",
+       {.pipeline = 8, .is_gpipe = true, .global_batch = 16},
        "pipelines are 1F1B"},
-      {kMegatron, "llama3-8b", {.sequence_parallel = true, .global_batch = 8},
+      {kMegatron,
+       "llama3-8b",
+       {.sequence_parallel = true, .global_batch = 8},
        "sequence parallelism has tp"},
   };
   for (const Infeasible& each : list) {
@@ -165,9 +184,8 @@ TEST(TargetGridRules, RefuseWhatATargetDoesNotRun) {
       broken.emplace_back(rule.rule);
     EXPECT_THAT(broken, Contains(each.rule)) << each.model << " " << preset_text(each.setting);
     // The grid has none of them.
-    for (const ParallelSetting& setting :
-         settings_of_target(each.target, model, each.setting.global_batch,
-                            {each.setting.ranks(), 8}))
+    for (const ParallelSetting& setting : settings_of_target(
+             each.target, model, each.setting.global_batch, {each.setting.ranks(), 8}))
       EXPECT_FALSE(setting == each.setting) << each.rule;
   }
 }

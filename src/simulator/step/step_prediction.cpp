@@ -100,7 +100,8 @@ class Breakdown {
       std::vector<Interval>& all = at_turn[axes];
       all.insert(all.end(), list.begin(), list.end());
     }
-    for (auto& [axes, list] : at_turn) breakdown.exchanges[axes] = length_of(joined(std::move(list)));
+    for (auto& [axes, list] : at_turn)
+      breakdown.exchanges[axes] = length_of(joined(std::move(list)));
     breakdown.idle = step_ - length_of(covered);
     return breakdown;
   }

@@ -7,6 +7,7 @@
 #include "base/files/file.h"
 #include "frontend/models/internal/hugging_face.h"
 #include "frontend/models/internal/hugging_face_names.h"
+#include "frontend/models/model_file.h"
 #include "training/config/config.h"
 
 namespace tessera {
@@ -32,6 +33,12 @@ ForeignNames hugging_face_names_of(const std::filesystem::path& path, const Mode
         fmt::format("run the model of the file itself: tessera train {}", path.string()),
         ExitCode::kBadData);
   return hugging_face_names(document.find("model_type")->as_string(), model);
+}
+
+ForeignNames names_of_file(const std::filesystem::path& path, const ModelConfig& model,
+                           const Graph& graph) {
+  const bool is_theirs = path.extension() == ".json" || has_hugging_face_config(path);
+  return is_theirs ? hugging_face_names_of(path, model) : own_names(graph);
 }
 
 }  // namespace tessera

@@ -22,7 +22,7 @@ void set_stages(SettingPart& part, std::vector<int64_t> layers_of_stages) {
   part.setting.stage_layers = std::move(layers_of_stages);
 }
 
-/// Of a pipeline whose stages are alike but for the first and the last one.
+/// Of a pipeline whose stages are alike except for the first and the last one.
 void set_pipeline(SettingPart& part, int ranks) {
   std::vector<int64_t> layers = layers_of_stages(part.setting, part.layers);
   part.setting.pipeline = ranks;
@@ -59,10 +59,10 @@ std::vector<Term> line(int64_t few, int64_t more, int64_t all,
 }
 
 /// Once a pipeline is full, each further micro-batch takes as long as the busiest rank needs for
-/// it, and no more memory but for its input.
+/// it, and no more memory except for its input.
 std::vector<Term> fewer_micro_batches(const ParallelSetting& setting, int64_t few, int64_t more) {
-  const double further = static_cast<double>(setting.micro_batches() - more) /
-                         static_cast<double>(more - few);
+  const double further =
+      static_cast<double>(setting.micro_batches() - more) / static_cast<double>(more - few);
   const auto with = [](int64_t count) {
     return [count](SettingPart& part) { set_micro_batches(part, count); };
   };
@@ -207,16 +207,16 @@ std::vector<SettingPart> parts_of_setting(const ParallelSetting& setting, int64_
     parts = product(parts, line(kFewChunks, kFewChunks + 1, setting.chunks, [&](int64_t count) {
                       return [&, count](SettingPart& part) {
                         part.setting.chunks = static_cast<int>(count);
-                        set_stages(part, std::vector(static_cast<size_t>(part.setting.stages()),
-                                                     fewest));
+                        set_stages(part,
+                                   std::vector(static_cast<size_t>(part.setting.stages()), fewest));
                       };
                     }));
   const int64_t count = setting.micro_batches(), ranks = setting.pipeline;
   const int few_ranks = setting.chunks > 1 ? 2 : 3;
   if (setting.is_gpipe || count < ranks) return parts;
   const bool has_one_middle =
-      has_one_size || (setting.chunks == 1 &&
-                       std::equal(of_stages.begin() + 2, of_stages.end() - 1, of_stages.begin() + 1));
+      has_one_size || (setting.chunks == 1 && std::equal(of_stages.begin() + 2, of_stages.end() - 1,
+                                                         of_stages.begin() + 1));
   if (ranks > 2 * few_ranks && has_one_middle && has_like_stages(setting, cluster))
     return product(parts, fewer_ranks(setting, few_ranks));
   // The first micro-batch begins the sums of gradients, and exchanges of the last ones wait. Chunks

@@ -1,6 +1,6 @@
-// A setting as a sum of smaller ones. Stages of many like layers, many chunks, many micro-batches and
-// many pipeline ranks are simulated with few of them: each further one takes as long, and as much
-// memory, as the one before.
+// A setting as a sum of smaller ones. Stages of many like layers, many chunks, many micro-batches
+// and many pipeline ranks are simulated with few of them: each further one takes as long, and as
+// much memory, as the one before.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,9 @@ struct SettingPart {
 
 /// The smaller settings of which a setting is a sum: results with two numbers of layers a stage or
 /// of chunks, of micro-batches and of pipeline ranks, and the lines through them.
-///   ensures  the weights of each kind add up to 1; one part of weight 1, the setting, where nothing
-///            is smaller; ranks of pipelines are left out only where all stages have like devices
+///   ensures  the weights of each kind add up to 1; one part of weight 1, the setting, where
+///            nothing is smaller; ranks of pipelines are left out only where all stages have like
+///            devices
 std::vector<SettingPart> parts_of_setting(const ParallelSetting& setting, int64_t layers,
                                           const Cluster& cluster);
 

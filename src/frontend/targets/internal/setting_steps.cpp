@@ -61,14 +61,14 @@ std::shared_ptr<const Graph> SettingSteps::graph(int64_t layers, int64_t rows) {
 }
 
 std::optional<EvaluatedCandidate> SettingSteps::evaluate_whole(const ParallelSetting& setting,
-                                                         int64_t layers) {
+                                                               int64_t layers) {
   const std::shared_ptr<const Graph> graph = this->graph(layers, setting.global_batch);
   const std::string name = preset_text(setting);
   try {
     Plan plan = preset_plan(parse_preset(name), *graph, setting.ranks());
     plan.prefetch_window = bytes_in_flight(setting, parameters_);
-    Evaluations found = tessera::evaluate(
-        {*graph, cluster_}, {{Candidate::Source::kCompared, name, std::move(plan)}});
+    Evaluations found = tessera::evaluate({*graph, cluster_},
+                                          {{Candidate::Source::kCompared, name, std::move(plan)}});
     if (found.evaluated.empty()) return std::nullopt;
     return std::move(found.evaluated.front());
   } catch (const UserError& error) {
@@ -78,8 +78,7 @@ std::optional<EvaluatedCandidate> SettingSteps::evaluate_whole(const ParallelSet
 }
 
 std::optional<EvaluatedCandidate> SettingSteps::evaluate(const ParallelSetting& setting) {
-  const std::vector<SettingPart> parts =
-      parts_of_setting(setting, config_.model.layers, cluster_);
+  const std::vector<SettingPart> parts = parts_of_setting(setting, config_.model.layers, cluster_);
   std::vector<std::optional<EvaluatedCandidate>> made(parts.size());
   on_all_cores(std::ssize(parts), [&](int64_t i) {
     const size_t last_first = parts.size() - 1 - static_cast<size_t>(i);  // which are the largest

@@ -34,7 +34,7 @@ struct KeptBytes {
   double layer = 0, ends = 0;
 };
 
-/// Steps with batches of any size. What is asked again is not simulated again, but for evaluate().
+/// Steps with batches of any size. Prices that are asked again are not simulated again.
 ///   threads  any number of callers
 class SettingSteps {
  public:

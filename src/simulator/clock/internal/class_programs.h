@@ -44,8 +44,8 @@ class ClassPrograms {
  private:
   ClassProgram program_of(const std::vector<TaskId>& order) const;
   /// By issue point and producer of their source, and those of another mesh, which may be late to
-  /// send, by their turn. Each can end when what is before it in the order list has been done, so no
-  /// two ranks wait for each other.
+  /// send, by their turn. Each can end when what is before it in the order list has been done, so
+  /// no two ranks wait for each other.
   void sort_prefetches(std::vector<TaskId>& prefetches) const;
   IndexedVector<TaskId, int> positions() const;  // in the order list
   std::vector<std::pair<TaskId, TaskId>> issue_edges(const std::vector<TaskId>& order) const;

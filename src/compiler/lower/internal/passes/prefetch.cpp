@@ -157,10 +157,11 @@ class PrefetchScheduler {
 
   template <class Visit>
   void for_each_reader(const InstanceUses& uses, Time time, const Visit& visit) const {
-    uses.registers().for_each_written(
-        at(uses, time), uses.order()[time].micro_batch, [&](RegisterIndex written) {
-          for (const Time reader : uses.readers(written)) visit(at(uses, reader).mesh, reader);
-        });
+    uses.registers().for_each_written(at(uses, time), uses.order()[time].micro_batch,
+                                      [&](RegisterIndex written) {
+                                        for (const Time reader : uses.readers(written))
+                                          visit(at(uses, reader).mesh, reader);
+                                      });
   }
 
   bool is_exchange_in_arena(const Instruction& instruction) const {
@@ -190,7 +191,9 @@ class PrefetchScheduler {
       const Instruction& instruction = at(uses, time);
       const Time before = second_before[instruction.mesh];
       second_before[instruction.mesh] = time + 1;
-      if (before.is_none() || before == time || size_of_all(instruction.exchange()->targets) > window_) continue;
+      if (before.is_none() || before == time ||
+          size_of_all(instruction.exchange()->targets) > window_)
+        continue;
       bool is_written_before = true;
       for_each_writer(uses, time, [&](MeshIndex, Time writer) {
         is_written_before = is_written_before && writer < before;

@@ -10,6 +10,7 @@
 #include "base/text/count_text.h"
 #include "base/text/text.h"
 #include "compiler/lower/redundant_work.h"
+#include "frontend/models/dtensor_placements.h"
 #include "tools/cli/internal/print/plan/explain_choice.h"
 #include "tools/cli/internal/print/plan/explain_name.h"
 #include "tools/cli/internal/print/plan/mark_effects.h"
@@ -22,6 +23,7 @@
 #include "tools/cli/internal/print/text_table.h"
 #include "tools/cli/internal/run/automatic_plan.h"
 #include "tools/cli/internal/run/named_model.h"
+#include "tools/cli/internal/run/output_files.h"
 #include "tools/cli/internal/run/session.h"
 #include "tools/cli/print/plan/explanation.h"
 
@@ -224,6 +226,10 @@ void ExplainCommand::describe(OptionParser& parser) {
       explicit_plan);
   parser.flag({"--print-plan", "", "Print the plan, also that of a preset, as a plan file"},
               print_plan);
+  parser.text({"--dtensor", "FILE",
+               "Write the placements of parameters, inputs and values as those of PyTorch's "
+               "DTensor, with the names of transformers where the model is a config.json"},
+              dtensor);
   parser.flag({"--full", "", "Print every tensor, placement and exchange behind the summary"},
               full);
   parser.flag(
@@ -256,6 +262,7 @@ ExitCode ExplainCommand::run(Processes&) {
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
+  if (dtensor) check_output(*dtensor);
   if (explicit_plan || print_plan) {
     const Plan plan =
         explicit_plan ? tessera::explicit_plan(session.config, session.plan) : session.plan;
@@ -273,6 +280,12 @@ ExitCode ExplainCommand::run(Processes&) {
         print("== " + std::string(pass) + " ==\n" + text + "\n");
     };
   const Compiled compiled = compile(graph, session.plan, options);
+  if (dtensor)
+    write_output(*dtensor,
+                 to_json(dtensor_placements(compiled.graph, compiled.sharded,
+                                            model_path(config.file), session.config.model),
+                         1) +
+                     "\n");
   if (rank) return explain_rank(output, compiled, *rank);
   Result result;
   if (!name.empty()) {

@@ -27,6 +27,7 @@ struct ExplainCommand : Command {
   bool marks = false;                  // what each mark causes
   bool every_layer = false;            // the same, without joining the lines of repeated layers
   std::optional<std::string> compare;  // another plan: a file, "serial" or a preset
+  std::optional<std::string> dtensor;  // a file of its placements
 
  private:
   struct Result {

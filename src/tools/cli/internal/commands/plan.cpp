@@ -177,8 +177,9 @@ void PlanCommand::describe(OptionParser& parser) {
       refuse_usage("--gpus and --cluster are both given", "each of them describes the devices",
                    "remove one of them");
     const bool has_several = gpus.size() > 1 || clusters.size() > 1;
-    if (has_several && (max_ranks || measure_top || !compared.empty() || report || explained ||
-                        changes_devices || shows_stages || out || !current.empty() || compares_free))
+    if (has_several &&
+        (max_ranks || measure_top || !compared.empty() || report || explained || changes_devices ||
+         shows_stages || out || !current.empty() || compares_free))
       refuse_usage("several clusters are given with an option of one plan",
                    "the best plans on several clusters are compared in a table",
                    "leave out the other option, or all clusters but one");
