@@ -29,7 +29,8 @@ PROGRAM = ""
 FEWER = ("--set", "model.layers=8")  # of llama3-8b
 CLIENTS = pathlib.Path(__file__).resolve().parent.parent.parent / "clients"
 LLAMA = str(pathlib.Path(__file__).resolve().parent.parent.parent / "configs" / "llama.toml")
-# Arguments that are no field of a configuration of megatron-core: Megatron-LM, tag core_v0.16.1 (55ac7082517c).
+# Arguments that are no field of a configuration of megatron-core: Megatron-LM, tag core_v0.16.1 (55ac7082517c), megatron/training/arguments.py;
+# the sizes of batches are fields of TrainingConfig in megatron/training/training_config.py.
 OF_ARGUMENTS_PY = {
     "--micro-batch-size", "--global-batch-size", "--seq-length", "--max-position-embeddings", "--num-virtual-stages-per-pipeline-rank",
     "--pipeline-model-parallel-layout", "--swiglu", "--untie-embeddings-and-output-weights", "--group-query-attention", "--use-distributed-optimizer",

@@ -116,6 +116,23 @@ TEST(Recompute, TheOptimizerReadsTheFirstResult) {
   EXPECT_THAT(text, HasSubstr("w.next = add(p, a)"));
 }
 
+// It is the same for all micro-batches: a second one would be kept from the begin of the step.
+TEST(Recompute, LeavesCastsOfParameters) {
+  const Graph graph = parse_graph(
+      "input x: bf16[4]\n"
+      "variable w: f32[4] = constant(0.0)\n"
+      "a = cast(w) {dtype=\"bf16\"}: bf16[4]\n"
+      "b = mul(x, a): bf16[4]\n"
+      "c = cast(b) {dtype=\"f32\"}: f32[4]\n"
+      "p = mul(c, c): f32[4] @backward <- gradient c\n"
+      "output p = p\n");
+  const std::vector<bool> again = recomputed_values(graph, {Recompute::Kind::kPatterns, {"*"}});
+  const auto is_again = [&](const char* name) { return again[graph.find_value(name)->index]; };
+  EXPECT_FALSE(is_again("a"));
+  EXPECT_TRUE(is_again("b"));
+  EXPECT_TRUE(is_again("c")) << "a cast of an activation";
+}
+
 TEST(Recompute, SamplesTheSameRandomNumbers) {
   const std::string text = text_with(
       "input step: i32[]\n"
