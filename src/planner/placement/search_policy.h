@@ -123,8 +123,6 @@ struct SearchPolicy {
 
   // ---- Candidates: what is compiled and simulated ----
 
-  /// Share of the step in exchanges that no kernel hides, from which on trials are worth it
-  double exposed_share = 0.02;
   /// Presets that come before the searches of a limited time: data and tensor parallelism
   /// alone, and the others of the least estimates
   int64_t first_presets = 6;
@@ -133,8 +131,6 @@ struct SearchPolicy {
   /// Memory that a plan needs, as a multiple of what there is, from which on none nearer is
   /// wanted
   double close_enough = 1.02;
-  /// Numbers of micro-batches that are tried for caches
-  size_t cached_counts = 2;
   /// Numbers of micro-batches that are compiled at once
   int64_t micro_batches_at_once = 2;
   /// Presets of large programs
@@ -154,10 +150,17 @@ struct SearchPolicy {
   int64_t whole_micro_batches = 64;
   /// Ops of such a step, once for each micro-batch: larger ones take gigabytes
   int64_t whole_ops = 300'000;
-  /// Factor between buckets that are tried
-  int bucket_step = 5;
-  /// Changes of the micro-batches and the schedule of a pipeline that are always tried
-  int64_t pipeline_changes = 3;
+  /// Share of the step in which ranks wait for others, from which on changes of the keys of
+  /// exchanges are worth a trial
+  double exchanges_worth = 0.003;
+  /// Share of the step by which a change of a key is faster
+  double faster_by = 0.0005;
+  /// Candidates from which keys are changed
+  size_t key_starts = 3;
+  /// Share of the time in which ranks of a candidate wait that changes of keys may save
+  double saved_waiting = 0.6;
+  /// Kernels and exchanges that are simulated for changes of keys
+  int64_t key_work = 300'000;
   /// Ranks up to which every division in two factors is searched
   int free_rest = 8;
   /// Plans with a limit of what they keep that are tried at once

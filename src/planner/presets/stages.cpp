@@ -310,6 +310,14 @@ std::vector<int> stages_of_layers(const Graph& graph, std::vector<int64_t> layer
   return result;
 }
 
+std::vector<int64_t> layers_of_stages(const Graph& graph, const std::vector<int>& stages,
+                                      int count) {
+  std::vector<int64_t> layers(count, 0);
+  for (const auto& [begin, end] : spans_of_layers(graph, forward_ops(graph)))
+    ++layers.at(stages.at(begin));
+  return layers;
+}
+
 std::vector<bool> ops_named(const Graph& graph, const std::string& name, const std::string& key) {
   std::vector<bool> is_named;
   for (const OpId op : forward_ops(graph)) is_named.push_back(has_name(graph.op(op).name, name));

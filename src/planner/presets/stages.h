@@ -40,6 +40,11 @@ std::vector<int> stages_after(const Graph& graph, const std::vector<std::string>
 ///           without ops
 std::vector<int> stages_of_layers(const Graph& graph, std::vector<int64_t> layers, int stages);
 
+/// How many repeated layers begin on each of `count` stages.
+///   stages  of each forward op, by position among them
+std::vector<int64_t> layers_of_stages(const Graph& graph, const std::vector<int>& stages,
+                                      int count);
+
 /// By position among the forward ops: is it an op of the name, or of the scope?
 ///
 ///   key     of the plan that says the name, for the message

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -15,9 +16,10 @@
 #include "planner/presets/presets.h"
 #include "planner/search/candidates/step_floor.h"
 #include "planner/search/internal/candidates/memory_saving_presets.h"
+#include "planner/search/internal/keys/key_search.h"
 #include "planner/search/internal/savings/offloaded_states.h"
 #include "planner/search/internal/savings/recompute_limits.h"
-#include "planner/search/internal/sources/neighbour_plans.h"
+#include "planner/search/internal/sources/searched_placements.h"
 
 namespace tessera {
 namespace {
@@ -29,14 +31,15 @@ Cluster with_memory(const Cluster& cluster, Bytes memory) {
   return Cluster(std::move(description));
 }
 
-double exposed_share(const EvaluatedCandidate& candidate) {
-  Seconds exposed{0};
-  for (const auto& [axes, time] : candidate.parts.exposed) exposed += time;
-  return exposed.value() / candidate.step().value();
-}
-
 bool is_pipeline(const Candidate& candidate) {
   return candidate.plan.meshes.size() > 1;
+}
+
+/// What the key search does not change in a plan at small steps.
+using KindOfPlan = std::tuple<Candidate::Source, bool, bool, bool>;
+KindOfPlan kind_of(const Candidate& candidate) {
+  return {candidate.source, is_pipeline(candidate), candidate.zero.value_or(0) > 0,
+          candidate.plan.recompute.kind != Recompute::Kind::kNone};
 }
 
 /// The same for exactly n ranks.
@@ -199,10 +202,6 @@ class PlanSearch {
     PresetGrid grid = preset_grid(request_, options_.constraints, max_presets());
     result_.left_out = grid.left_out;
     std::ranges::move(grid.unusable, std::back_inserter(result_.unusable));
-    // Of the least estimate; what is excluded does not count here, so that it changes no answer.
-    const auto pipeline = std::ranges::find_if(grid.candidates, is_pipeline);
-    if (pipeline != grid.candidates.end())
-      with_fewer_ = with_fewer_micro_batches(request_, options_.constraints, *pipeline);
     add(std::move(grid.candidates));
     over_memory_ = over_memory_presets();
   }
@@ -250,21 +249,6 @@ class PlanSearch {
     }
   }
 
-  /// On cores, the tensors of a micro-batch may fit in caches where those of the batch do not: 2
-  /// and 4 for the fastest preset on one mesh.
-  void add_micro_batches_of_fastest() {
-    const auto fastest =
-        std::ranges::find_if(result_.candidates, [&](const EvaluatedCandidate& known) {
-          return known.candidate.source == Candidate::Source::kPreset && known.fits() &&
-                 !is_pipeline(known.candidate);
-        });
-    if (fastest == result_.candidates.end()) return;
-    std::vector<Candidate> candidates =
-        with_micro_batches(request_, options_.constraints, {fastest->candidate});
-    candidates.resize(std::min(candidates.size(), kSearchPolicy.cached_counts));
-    add(std::move(candidates));
-  }
-
   /// One preset on one mesh, with more and more micro-batches. More of them have more launches and
   /// exchanges, and hide no bubble, so none is tried after the first ones that fit.
   void add_while_none_fits(std::vector<Candidate> candidates) {
@@ -291,7 +275,8 @@ class PlanSearch {
     MemorySavingPresets saved(
         request_.graph, request_.cluster,
         {.recompute = !fixes_decision(options_.constraints, "recompute"),
-         .micro_batches = !fixes_decision(options_.constraints, "micro_batches")});
+         .micro_batches = !fixes_decision(options_.constraints, "micro_batches"),
+         .zero = !fixes_decision(options_.constraints, kZeroKey)});
     for (const OverMemory& over_memory : presets)
       saved.add({over_memory.preset.name, over_memory.step, over_memory.need,
                  over_memory.preset.plan.micro_batches});
@@ -319,34 +304,10 @@ class PlanSearch {
         candidates.back().zero = preset.zero;
       } catch (const UserError& error) {
         if (error.exit_code() != ExitCode::kBadConfig) throw;
-        result_.unusable.push_back({name, error.what_happened()});
+        result_.unusable.push_back({name, error.what_happened(), error.why(), error.fix()});
       }
     }
     return candidates;
-  }
-
-  /// Of the fastest preset that fits as it is: the ranks of dp divide the update of the optimizer
-  /// with its state, and the gathers of zero 3 may overlap with more than the sums of gradients do.
-  /// Where memory does not bind nothing is computed again, and exchanges have to be exposed or the
-  /// update has to take as much of the step.
-  void add_variants_of_fastest() {
-    const auto is_plain = [](const EvaluatedCandidate& known) {
-      if (known.candidate.source != Candidate::Source::kPreset || !known.fits()) return false;
-      const Preset preset = parse_preset(known.candidate.name);
-      return preset.zero == 0 && known.candidate.plan.recompute.kind == Recompute::Kind::kNone;
-    };
-    const auto fastest = std::ranges::find_if(result_.candidates, is_plain);
-    if (fastest == result_.candidates.end()) return;
-    const bool binds = !over_memory_presets().empty();
-    const double update = updates_.seconds(fastest->candidate).value() / fastest->step().value();
-    if (!binds && std::max(exposed_share(*fastest), update) <= kSearchPolicy.exposed_share) return;
-    std::vector<Candidate> savings =
-        memory_saving_variants(request_, options_.constraints, Candidate(fastest->candidate));
-    if (!binds)
-      std::erase_if(savings, [&](const Candidate& each) {
-        return !(each.plan.recompute == fastest->candidate.plan.recompute);
-      });
-    add(std::move(savings));
   }
 
   /// Of a large program each trial takes seconds.
@@ -365,49 +326,44 @@ class PlanSearch {
       if (!result_.best) add(std::move(list));
   }
 
-  void add_fewer_micro_batches() { add(std::move(with_fewer_)); }
+  /// Could changes of keys save so much of the time in which its ranks wait?
+  bool may_become_best(const EvaluatedCandidate& known) const {
+    const double waiting = (known.step() - known.parts.compute).value();
+    return known.step().value() - kSearchPolicy.saved_waiting * waiting <= best().step().value();
+  }
 
-  void local_search() {
-    if (is_pipeline(best().candidate)) search_around_presets();
-    int64_t left = options_.local_search_trials - result_.local_search_trials;
-    if (is_pipeline(best().candidate)) left = std::max(left, kSearchPolicy.pipeline_changes);
-    for (bool is_faster = true; is_faster && left > 0;) {
-      const int64_t count =
-          std::min(left, std::max(kSearchPolicy.pipeline_changes, (left + 1) / 2));
-      std::vector<Candidate> changes = neighbour_plans(
-          request_, with_ranks(options_.constraints, best().ranks()), best().candidate, count);
+  /// The fastest candidates, of which no two are of one kind.
+  std::vector<EvaluatedCandidate> key_starts() const {
+    std::set<KindOfPlan> kinds;
+    std::vector<EvaluatedCandidate> starts;
+    for (const EvaluatedCandidate& known : result_.candidates)
+      if (known.fits() && known.is_simulated && !known.candidate.estimate && known.ranks() > 1 &&
+          obeys(known.candidate, options_.constraints) && may_become_best(known) &&
+          starts.size() < kSearchPolicy.key_starts && kinds.insert(kind_of(known.candidate)).second)
+        starts.push_back(known);
+    return starts;
+  }
+
+  void search_keys() {
+    KeySearch search(request_, options_.constraints, evaluation_, kSearchPolicy.key_work);
+    for (const EvaluatedCandidate& start : key_starts())
+      if (std::optional<EvaluatedCandidate> faster = search.faster(start))
+        keep(*std::move(faster), result_);
+    result_.local_search_trials += search.trials();
+    result_.not_tried += search.not_tried();
+    choose_best(result_, options_.constraints);
+  }
+
+  /// The next best strategies of single classes of ops.
+  void search_placements_around_best() {
+    int64_t left = options_.local_search_trials;
+    for (bool is_faster = true;
+         is_faster && left > 0 && best().candidate.source == Candidate::Source::kSearch;) {
+      const int64_t count = (left + 1) / 2;
       left -= count;
-      is_faster = take_fastest(std::move(changes));
+      is_faster = take_fastest(placement_neighbours(
+          request_, with_ranks(options_.constraints, best().ranks()), best().candidate, count));
     }
-  }
-
-  /// Where a pipeline is the best one, the fastest pipeline of the presets may be faster with two
-  /// stages on each mesh, or after the changes that are always tried.
-  void search_around_presets() {
-    const auto preset =
-        std::ranges::find_if(result_.candidates, [&](const EvaluatedCandidate& each) {
-          return each.candidate.source == Candidate::Source::kPreset && each.fits() &&
-                 is_pipeline(each.candidate) && obeys(each.candidate, options_.constraints);
-        });
-    if (preset == result_.candidates.end()) return;
-    const Candidate fastest = preset->candidate;  // further ones move the candidates
-    add(with_two_stages_a_mesh(request_, options_.constraints, fastest));
-    if (best().candidate.name != fastest.name)  // else its changes follow
-      take_fastest(
-          neighbour_plans(request_, options_.constraints, fastest, kSearchPolicy.pipeline_changes));
-  }
-
-  /// Where exchanges of the best plan are exposed and some of its gathers of parameters are larger
-  /// than the window of its prefetches.
-  bool may_widen_prefetch() const {
-    return result_.best && !best().candidate.estimate && request_.prefetches_exchanges() &&
-           widened_ != best().candidate.name;
-  }
-  void widen_prefetch() {
-    if (exposed_share(best()) > kSearchPolicy.exposed_share)
-      take_fastest(with_wider_prefetch(options_.constraints, Candidate(best().candidate),
-                                       best().traffic.largest_of_variables));
-    widened_ = best().candidate.name;
   }
 
   /// Keeps the fastest of these candidates where it is faster than the best one.
@@ -448,10 +404,8 @@ class PlanSearch {
   const PlanSearchOptions& options_;
   const UpdateSavedByZero updates_;
   EvaluationOptions evaluation_;  // with the limit of the next round
-  std::string widened_;           // the plan for which larger prefetches were tried last
   bool has_presets_ = false;
   std::vector<OverMemory> over_memory_;  // presets of the grid
-  std::vector<Candidate> with_fewer_;    // micro-batches: of the pipeline of least estimate
   PlanSearchResult result_;
 };
 
@@ -485,24 +439,14 @@ constexpr SearchStage kAfterSources[] = {
      [](PlanSearch& s) { s.add_preset_grid(); }},
     {"more micro-batches", "of presets that do not fit and may be faster than the best plan",
      has_presets, [](PlanSearch& s) { s.add_micro_batches(true); }},
-    {"micro-batches in caches", "2 and 4 for the fastest preset on one mesh, on cores",
-     [](const PlanSearch& s) { return s.has_presets() && !s.request().prefetches_exchanges(); },
-     [](PlanSearch& s) { s.add_micro_batches_of_fastest(); }},
     {"memory-saving presets", "zero and recompute for presets that do not fit", has_presets,
      [](PlanSearch& s) { s.add_variants(); }},
-    {"zero", "of the fastest preset, where exchanges are exposed or the update takes long",
-     has_presets, [](PlanSearch& s) { s.add_variants_of_fastest(); }},
-    {"fewer micro-batches", "of the pipeline of the presets that has the least estimate",
-     has_presets, [](PlanSearch& s) { s.add_fewer_micro_batches(); }},
     {"nearest presets", "more micro-batches where the variables of no preset fit",
      [](const PlanSearch& s) { return s.wants_presets_without_room(); },
      [](PlanSearch& s) { s.add_micro_batches(false); }},
     {"fewer ranks", "the searches on smaller numbers of ranks that may be faster",
      [](const PlanSearch& s) { return s.options().sources_of_fewer && !s.are_many(); },
      [](PlanSearch& s) { s.add_results_of_fewer(); }},
-    {"prefetch", "wider windows where gathers of the best plan are exposed",
-     [](const PlanSearch& s) { return s.may_widen_prefetch(); },
-     [](PlanSearch& s) { s.widen_prefetch(); }},
     {"recompute limits", "recompute of single ops; of large programs with --local-search alone",
      [](const PlanSearch& s) { return s.tries_recompute_limits(); },
      [](PlanSearch& s) { s.add_recompute_limits(); }},
@@ -514,14 +458,11 @@ constexpr SearchStage kAfterSources[] = {
     {"offload", "where nothing fits, on cores: the state of the optimizer in a file",
      [](const PlanSearch& s) { return s.options().offloads && !s.has_best() && !s.are_many(); },
      [](PlanSearch& s) { s.add_offloaded(); }},
-    {"local search", "neighbours of the best plan, each with one change",
-     [](const PlanSearch& s) {
-       return s.has_best() && (!s.are_many() || s.options().local_search_trials > 0);
-     },
-     [](PlanSearch& s) { s.local_search(); }},
-    {"prefetch", "the same for the plan of the local search",
-     [](const PlanSearch& s) { return s.may_widen_prefetch(); },
-     [](PlanSearch& s) { s.widen_prefetch(); }},
+    {"keys", "of the fastest plans of several kinds, one changed at a time",
+     [](const PlanSearch& s) { return s.has_best(); }, [](PlanSearch& s) { s.search_keys(); }},
+    {"local search", "the next best placements of single classes of ops",
+     [](const PlanSearch& s) { return s.has_best() && s.options().local_search_trials > 0; },
+     [](PlanSearch& s) { s.search_placements_around_best(); }},
 };
 
 template <class Run>

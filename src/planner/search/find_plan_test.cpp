@@ -316,28 +316,6 @@ const EvaluatedCandidate& fastest_plain(const PlanSearchResult& result) {
   });
 }
 
-TEST(FindPlan, TheFastestPresetThatFitsIsTriedWithADividedUpdate) {
-  const Graph graph = find_plan_small_gpt();
-  Bytes largest{0};
-  const PlanSearchResult all = result_for(graph, cores(), 4);
-  for (const EvaluatedCandidate& candidate : all.candidates)
-    if (is_plain(candidate)) largest = std::max(largest, candidate.fullest.memory.all());
-  const PlanSearchResult result = result_for(graph, cores(largest - Bytes(1)), 4);
-  const std::string name = fastest_plain(result).candidate.name;
-  ASSERT_THAT(name, testing::HasSubstr("dp=")) << "nothing divides the update of another preset";
-  EXPECT_THAT(names_of(result), Contains(name + ",zero=1"));
-}
-
-// Exchanges of data parallelism are exposed; nothing is computed again where everything fits.
-TEST(FindPlan, WhereExchangesAreExposedTheFastestPresetIsTriedWithZero) {
-  const PlanSearchResult result = result_for(find_plan_small_gpt(), cores(), 4);
-  const std::string name = fastest_plain(result).candidate.name;
-  ASSERT_THAT(name, testing::HasSubstr("dp="));
-  EXPECT_THAT(names_of(result), Contains(name + ",zero=1"));
-  EXPECT_THAT(names_of(result), Contains(name + ",zero=3"));
-  EXPECT_THAT(names_of(result), testing::Not(Contains(testing::HasSubstr("recompute="))));
-}
-
 TEST(FindPlan, FixedRecomputeIsThatOfEveryCandidate) {
   const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores();

@@ -46,7 +46,15 @@ ActDemands::ActDemands(const TaskGraph& graph, Deployment deployment)
     }
   }
   is_even_ = IndexedVector<TaskId, std::optional<bool>>(graph.tasks.size(), std::nullopt);
+  are_even_parts_ =
+      IndexedVector<RegisterIndex, std::optional<bool>>(graph.registers.size(), std::nullopt);
   for (MeshIndex mesh : graph.meshes.indices()) working_sets_.push_back(working_set(mesh));
+}
+
+bool ActDemands::is_even(RegisterIndex index) {
+  std::optional<bool>& known = are_even_parts_[index];
+  if (!known) known = has_even_parts(graph_.registers[index]);
+  return *known;
 }
 
 bool ActDemands::is_even(TaskId id) {
@@ -54,9 +62,8 @@ bool ActDemands::is_even(TaskId id) {
   if (known) return *known;
   const Task& task = graph_.tasks[id];
   const auto all_even = [&](const std::vector<RegisterIndex>& registers) {
-    return std::all_of(registers.begin(), registers.end(), [&](RegisterIndex index) {
-      return has_even_parts(graph_.registers[index]);
-    });
+    return std::all_of(registers.begin(), registers.end(),
+                       [&](RegisterIndex index) { return is_even(index); });
   };
   known = std::all_of(task.steps.begin(), task.steps.end(), [&](const KernelStep& step) {
     return all_even(step.inputs) && all_even(step.outputs);
@@ -184,11 +191,11 @@ Bytes ActDemands::working_set(MeshIndex index) const {
 }
 
 KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
-  const Key key{id, is_even(id) ? ~type_index(rank) : rank};
+  const Key key = key_of(rank, id);
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   if (fused_) {
-    const std::vector<KernelWork> works = kernel_work(rank, id);
+    const std::vector<KernelWork>& works = kernel_work(rank, id);
     KernelPrice price = price_of(works, deployment_.type(rank).cost, profile_);
     const double wait = host_wait(pass_work(rank, id), *deployment_.cluster).value();
     price.time += Seconds(static_cast<double>(launches(works)) * wait);
@@ -271,7 +278,13 @@ Bytes ActDemands::local_bytes(RegisterIndex index, Rank rank) const {
   return byte_size(local_type(reg, *reg.attr.mesh->coordinate_of(rank)));
 }
 
-std::vector<KernelWork> ActDemands::kernel_work(Rank rank, TaskId id) {
+const std::vector<KernelWork>& ActDemands::kernel_work(Rank rank, TaskId id) {
+  const auto [at, is_new] = works_.try_emplace(key_of(rank, identical_[id]));
+  if (is_new) at->second = made_kernel_work(rank, id);
+  return at->second;
+}
+
+std::vector<KernelWork> ActDemands::made_kernel_work(Rank rank, TaskId id) {
   const Task& task = graph_.tasks[id];
   std::vector<KernelWork> steps;
   for (const KernelStep& step : task.steps) {
@@ -319,7 +332,7 @@ std::vector<StepPrice> ActDemands::steps(Rank rank, TaskId id) {
 
 std::vector<StepPrice> ActDemands::steps_of_kernels(Rank rank, TaskId id) {
   std::vector<StepPrice> list(graph_.tasks[id].steps.size());
-  const std::vector<KernelWork> works = kernel_work(rank, id);
+  const std::vector<KernelWork>& works = kernel_work(rank, id);
   const DeviceCost& device = deployment_.type(rank).cost;
   RuntimeProfile alone = profile_;
   alone.host = Seconds(0);

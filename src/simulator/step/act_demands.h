@@ -65,7 +65,7 @@ class ActDemands {
   /// memory; 0 of other registers.
   Bytes bytes_of_scores(RegisterIndex reg);
   /// The kernels of a task in a runtime that fuses.
-  std::vector<KernelWork> kernel_work(Rank rank, TaskId task);
+  const std::vector<KernelWork>& kernel_work(Rank rank, TaskId task);
   ///   requires  an exchange
   ExchangeWork exchange_work(Rank rank, TaskId task);
   /// The pass to which a task of kernels belongs.
@@ -94,8 +94,11 @@ class ActDemands {
   ActDemand work(Rank rank, Seconds time) const;
   ActDemand copy(Rank rank, const Task& task) const;
   ActDemand exchange(Rank rank, TaskId id);
-  /// Are the parts of a task equal on all ranks? Found when it is asked for.
+  std::vector<KernelWork> made_kernel_work(Rank rank, TaskId task);
+  /// Are the parts of a register, of a task equal on all ranks? Found when it is asked for.
+  bool is_even(RegisterIndex index);
   bool is_even(TaskId id);
+  Key key_of(Rank rank, TaskId id) { return {id, is_even(id) ? ~type_index(rank) : rank}; }
   /// Is it of parameters or their gradients alone? Runtimes exchange several of them together.
   bool is_in_bucket(const Task& task) const;
   int type_index(Rank rank) const;
@@ -103,8 +106,10 @@ class ActDemands {
   const TaskGraph& graph_;
   const Deployment deployment_;
   IndexedVector<TaskId, std::optional<bool>> is_even_;
+  IndexedVector<RegisterIndex, std::optional<bool>> are_even_parts_;
   IndexedVector<MeshIndex, Bytes> working_sets_;  // of the ranks of each mesh
   std::map<Key, KernelPrice> known_;
+  std::map<Key, std::vector<KernelWork>> works_;  // where the profile fuses
   TransferCache transfer_cache_;
   const RuntimeProfile profile_;
   std::unique_ptr<FusedKernels> fused_;                         // where the profile fuses

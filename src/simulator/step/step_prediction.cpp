@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "simulator/step/act_demands.h"
@@ -220,15 +221,22 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
                         .demand = [&](Rank rank, TaskId task) { return acts.demand(rank, task); },
                         .identical = identical_tasks(*graph),
                         .jitter = {}};
-  Simulation simulation =
-      simulate(graph, demands,
-               {.steps = options.steps,
-                .prefetch_exchanges = options.prefetch_exchanges,
-                .uses_rank_symmetry = options.uses_rank_symmetry,
-                .has_timeline = options.has_timeline,
-                .has_path_and_memory = options.explains || options.finds_path || acts.fuses()});
+  SimulateOptions how{
+      .steps = options.steps,
+      .prefetch_exchanges = options.prefetch_exchanges,
+      .uses_rank_symmetry = options.uses_rank_symmetry,
+      .has_timeline = options.has_timeline,
+      .has_path_and_memory = options.explains || options.finds_path || acts.fuses()};
   StepPrediction prediction;
   const Seconds constant = deployment.cluster->description().runtime.constant;
+  if (options.limit) {
+    const bool wants_more = std::exchange(how.has_path_and_memory, false);
+    Simulation simulation = simulate(graph, demands, how);
+    prediction.step = simulation.step + constant;
+    if (prediction.step > *options.limit) return prediction;
+    how.has_path_and_memory = wants_more;
+  }
+  Simulation simulation = simulate(graph, demands, how);
   prediction.step = simulation.step + constant;
   prediction.begin = simulation.end - simulation.step;
   const Breakdown breakdown(*graph, demands.identical, prediction.step);

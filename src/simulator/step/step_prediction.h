@@ -90,6 +90,8 @@ struct PredictOptions {
   bool has_timeline = true;
   /// Finds StepPrediction::critical and memory_over_time.
   bool explains = false;
+  /// Of a longer step nothing but StepPrediction::step is found.
+  std::optional<Seconds> limit = {};
   /// Finds StepPrediction::path, with the requirements of StepPath.
   bool finds_path = false;
   /// Programs that stay loaded beside this one, as that of the evaluation; over the same variables,

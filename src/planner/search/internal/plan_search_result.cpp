@@ -50,6 +50,7 @@ bool obeys(const Candidate& candidate, const PlanConstraints& constraints) {
   const bool is_ours = candidate.source == Candidate::Source::kPreset ||
                        candidate.source == Candidate::Source::kPipeline;
   if (!constraints.hardware.empty() && !is_ours) return false;
+  if (constraints.has_presets_alone && candidate.source != Candidate::Source::kPreset) return false;
   return obeys(candidate.plan, constraints) &&
          (!is_cut || is_ours || candidate.plan.meshes.size() < 2) &&
          (candidate.source == Candidate::Source::kSearch ||

@@ -18,17 +18,19 @@
 namespace tessera {
 namespace {
 
-/// The degrees of a preset, in the order of its ranks: pp, dp, sp, tp.
+/// The degrees of a preset, in the order of its ranks: pp, dp, fsdp, sp, tp.
 struct GridPoint {
   int64_t stages = 1, data = 1, space = 1, tensor = 1;
+  int64_t sharded = 1;  // where it is fixed
 
-  int64_t ranks() const { return stages * data * space * tensor; }
+  int64_t ranks() const { return stages * data * sharded * space * tensor; }
   bool is_only(int64_t GridPoint::* degree) const { return this->*degree == ranks(); }
 };
 
-constexpr std::array<std::pair<std::string_view, int64_t GridPoint::*>, 4> kDegreesOfPoint{
+constexpr std::array<std::pair<std::string_view, int64_t GridPoint::*>, 5> kDegreesOfPoint{
     {{kPipelineKey, &GridPoint::stages},
      {kDataAxis, &GridPoint::data},
+     {kShardedDataAxis, &GridPoint::sharded},
      {kSpaceAxis, &GridPoint::space},
      {kTensorAxis, &GridPoint::tensor}}};
 
@@ -62,11 +64,15 @@ std::vector<int64_t> divisors(int64_t number) {
   return list;
 }
 
-void add_points(int64_t ranks, const PlanConstraints& constraints, std::vector<GridPoint>& points) {
+void add_points(int64_t all, const PlanConstraints& constraints, std::vector<GridPoint>& points) {
+  const auto fixed = constraints.degrees.find(kShardedDataAxis);
+  const int64_t sharded = fixed == constraints.degrees.end() ? 1 : fixed->second;
+  if (all % sharded != 0) return;
+  const int64_t ranks = all / sharded;
   for (int64_t stages : divisors(ranks))
     for (int64_t tensor : divisors(ranks / stages))
       for (int64_t space : divisors(ranks / stages / tensor)) {
-        const GridPoint point{stages, ranks / stages / tensor / space, space, tensor};
+        const GridPoint point{stages, ranks / stages / tensor / space, space, tensor, sharded};
         if (obeys(point, constraints)) points.push_back(point);
       }
 }
@@ -97,15 +103,16 @@ class QuickEstimate {
   }
 
   double seconds(const GridPoint& point) const {
-    const auto others = static_cast<double>(point.stages * point.data * point.space);
+    const int64_t data = point.data * point.sharded * point.space;
+    const auto others = static_cast<double>(point.stages * data);
     const auto tensor = static_cast<double>(point.tensor);
     const double rate = cluster_.type(0).cost.flops_rate(OperationClass::kMatmul, products_);
     const double compute = (tensor_flops_ / tensor + flops_ - tensor_flops_) / others / rate;
     // As many micro-batches as preset_plan aims at: two for each stage.
     const double fill =
         static_cast<double>(point.stages - 1) / static_cast<double>(2 * point.stages);
-    const double gradients = 2 * parameters_ / (tensor * static_cast<double>(point.stages)) *
-                             share_sent(point.data * point.space);
+    const double gradients =
+        2 * parameters_ / (tensor * static_cast<double>(point.stages)) * share_sent(data);
     return compute * (1 + fill) + gradients / bandwidth(point.ranks() / point.stages) +
            2 * exchanged_ / others * share_sent(point.tensor) / bandwidth(point.tensor);
   }
@@ -162,7 +169,7 @@ void add_preset(const PlanRequest& request, const std::vector<Mark>& marks, cons
     grid.candidates.back().zero = preset.zero;
   } catch (const UserError& error) {
     if (error.exit_code() != ExitCode::kBadConfig) throw;
-    grid.unusable.push_back({text, error.what_happened()});
+    grid.unusable.push_back({text, error.what_happened(), error.why(), error.fix()});
   }
 }
 
@@ -189,11 +196,11 @@ bool fixes_decision(const PlanConstraints& constraints, std::string_view key) {
 
 namespace {
 
-/// Keys that other plans than presets do not have.
-bool is_of_presets_alone(std::string_view key) {
+/// Does a search for placements or for stages not know this value?
+bool is_of_presets_alone(std::string_view key, std::string_view value) {
   constexpr std::string_view kKeys[] = {kShardedDataAxis, kMasterWeightsKey, kSequenceKey,
                                         kChunksKey, kStageLayersKey};
-  return std::ranges::find(kKeys, key) != std::end(kKeys);
+  return std::ranges::find(kKeys, key) != std::end(kKeys) || (key == kZeroKey && value != "0");
 }
 
 }  // namespace
@@ -202,14 +209,14 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
                                const std::string& origin) {
   PlanConstraints constraints{ranks, may_use_fewer};
   if (fixed.empty()) return constraints;
-  const Preset preset = parse_preset(fixed);  // refuses what no preset has
+  // Refuses what no preset has. A schedule is of pipelines.
+  const PlanConstraints given{.decisions = fixed};
+  const bool is_of_any_pipeline = fixes_decision(given, "schedule") &&
+                                  !fixes_decision(given, kPipelineKey) &&
+                                  !fixes_decision(given, "micro_batches");
+  const Preset preset = parse_preset((is_of_any_pipeline ? "pp=2," : "") + fixed);
   constraints.boundaries = preset.boundaries;
   constraints.hardware = preset.hardware;
-  if (fixes_decision({.decisions = fixed}, kZeroKey) && preset.zero > 0)
-    throw UserError(origin + " " + fixed + " fixes zero",
-                    "the search decides for every variable how it is kept",
-                    "remove zero, or use the preset as a plan: --plan dp=4,zero=1",
-                    ExitCode::kBadConfig);
   const auto keys = degree_keys();
   std::vector<std::string> decisions;
   int64_t product = 1, divisor = 1;  // stages may have different numbers of ranks
@@ -217,11 +224,7 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
     const size_t equals = item.find('=');
     const std::string key(trim(std::string_view(item).substr(0, equals)));
     const std::string value(trim(std::string_view(item).substr(equals + 1)));
-    if (is_of_presets_alone(key))
-      throw UserError(origin + " " + fixed + " fixes " + key,
-                      "it says how presets are divided, and no other plan that is searched",
-                      "remove " + key + ", or use the preset as a plan: --plan " + fixed,
-                      ExitCode::kBadConfig);
+    constraints.has_presets_alone |= is_of_presets_alone(key, value);
     if (std::ranges::find(keys, key) == keys.end()) {
       if (key != kStagesKey || value == "equal") decisions.push_back(key + "=" + value);
     } else if (value != kRest) {
@@ -229,6 +232,8 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
       if (key != kPipelineKey) divisor *= constraints.degrees[key];
     }
   }
+  if (preset.chunks > 1 && !fixes_decision(given, "schedule"))
+    decisions.emplace_back("schedule=interleaved");
   constraints.decisions = join(decisions, ",");
   const int64_t stages = fix_stages(constraints, origin + " " + fixed);
   if (product * stages > ranks || (!may_use_fewer && ranks % divisor != 0))
@@ -315,54 +320,6 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
       if (rows % count == 0 && count > preset.plan.micro_batches)
         add_preset(request, constraints.marks,
                    preset.name + ",micro_batches=" + std::to_string(count), grid);
-  return std::move(grid.candidates);
-}
-
-std::vector<Candidate> memory_saving_variants(const PlanRequest& request,
-                                              const PlanConstraints& constraints,
-                                              const Candidate& preset) {
-  PresetGrid grid;
-  const Preset given = parse_preset(preset.name);
-  const bool has_data = std::ranges::any_of(given.axes, [](const PresetAxis& axis) {
-    return axis.name == kDataAxis && axis.size.value_or(2) > 1;
-  });
-  const bool has_sums = preset.plan.micro_batches > 1;  // without them zero 2 is zero 1
-  for (const char* zero : {"", ",zero=1", ",zero=2", ",zero=3"})
-    for (const char* recompute : {"", ",recompute=selective", ",recompute=full"}) {
-      const std::string text = std::string(zero) + recompute;
-      if (text.empty() || (*zero && !has_data)) continue;
-      if (zero == std::string_view(",zero=2") && !has_sums) continue;
-      if (*recompute && fixes_decision(constraints, "recompute")) continue;
-      add_preset(request, constraints.marks, preset.name + text, grid);
-    }
-  return std::move(grid.candidates);
-}
-
-std::vector<Candidate> with_two_stages_a_mesh(const PlanRequest& request,
-                                              const PlanConstraints& constraints,
-                                              const Candidate& preset) {
-  if (fixes_decision(constraints, "schedule") || fixes_decision(constraints, kStagesKey) ||
-      !constraints.boundaries.empty() || preset.plan.micro_batches == 1 ||
-      preset.plan.schedule != Plan().schedule)
-    return {};
-  PresetGrid grid;
-  for (const PipelineKind schedule :
-       {PipelineKind::kInterleaved, PipelineKind::kZeroBubbleV, PipelineKind::kVHalf})
-    add_preset(request, constraints.marks,
-               preset.name + ",schedule=" + std::string(to_text(schedule)), grid);
-  return std::move(grid.candidates);
-}
-
-std::vector<Candidate> with_fewer_micro_batches(const PlanRequest& request,
-                                                const PlanConstraints& constraints,
-                                                const Candidate& preset) {
-  PresetGrid grid;
-  if (fixes_decision(constraints, "micro_batches")) return {};
-  const int64_t rows = batch_rows(request.graph);
-  for (int64_t count = preset.plan.micro_batches / 2; count > 0; count /= 2)
-    if (rows % count == 0)
-      add_preset(request, constraints.marks,
-                 preset.name + ",micro_batches=" + std::to_string(count), grid);
   return std::move(grid.candidates);
 }
 

@@ -24,6 +24,9 @@ struct PlanConstraints {
   /// The devices of the stages that have certain ops; in `decisions`, too.
   std::vector<StageHardware> hardware = {};
   std::string decisions = {};  // other keys of a preset, fixed for all: "micro_batches=4"
+  /// Are keys fixed that only presets have, such as zero? Then no placements and no stages are
+  /// searched.
+  bool has_presets_alone = false;
   /// Marks that every plan has; their axes are those of `mesh`, and a plan has no others.
   std::vector<Mark> marks = {};
   MeshPtr mesh = nullptr;
@@ -34,7 +37,8 @@ struct PlanConstraints {
 /// Reads "tp=2,micro_batches=4": degrees that the plan must have, and other decisions.
 ///   fixed   "" fixes nothing; a degree "rest" is not fixed
 ///   origin  of `fixed`, for messages
-///   ensures with boundaries the stages are one more, unless the degree pp is given, which half of
+///   ensures with chunks the schedule is interleaved, unless it is fixed;
+///           with boundaries the stages are one more, unless the degree pp is given, which half of
 ///           the stages may be
 ///   throws  as parse_preset; UserError (78) when no number of ranks that is allowed is a multiple
 ///           of the degrees, and for boundaries that are not as many as the stages want
@@ -81,25 +85,5 @@ PresetGrid preset_grid(const PlanRequest& request, const PlanConstraints& constr
 std::vector<Candidate> with_micro_batches(const PlanRequest& request,
                                           const PlanConstraints& constraints,
                                           const std::vector<Candidate>& presets);
-
-/// The preset with activations that are computed again, and with states and parameters that dp
-/// divides, in the order of the time that this usually takes. Without what the constraints fix.
-std::vector<Candidate> memory_saving_variants(const PlanRequest& request,
-                                              const PlanConstraints& constraints,
-                                              const Candidate& preset);
-
-/// The preset of a pipeline with two stages on each mesh, in turn (schedule interleaved) and in a V
-/// (zb-v, v-half), which have smaller bubbles or fewer activations in flight. None for a preset
-/// with one micro-batch or a schedule of its own, and when the constraints fix the schedule or
-/// where stages end.
-std::vector<Candidate> with_two_stages_a_mesh(const PlanRequest& request,
-                                              const PlanConstraints& constraints,
-                                              const Candidate& preset);
-
-/// The preset of a pipeline with half, a quarter, ... of its micro-batches, down to one, which have
-/// fewer launches and messages. None when the constraints fix the micro-batches.
-std::vector<Candidate> with_fewer_micro_batches(const PlanRequest& request,
-                                                const PlanConstraints& constraints,
-                                                const Candidate& preset);
 
 }  // namespace tessera

@@ -32,20 +32,5 @@ TEST(RankCounts, AreAllUpToEightAndDivisorsAbove) {
   EXPECT_TRUE(rank_counts(constraints_of(1, true)).empty());
 }
 
-// The tensors of a micro-batch may fit in the caches of a core.
-TEST(SearchPresets, HaveTwoAndFourMicroBatchesOnCoresWhereTheyAreTheFastest) {
-  const Graph graph = training_graph(
-      network_of({.kind = "mlp", .context = 8, .layers = 2, .width = 64}), {}, 16, 1);
-  const Cluster cores = parse_cluster_line("cpu:2");
-  const PlanSearchResult result = find_plan(
-      {graph, cores}, {.constraints = constraints_of(2, false), .sources = {}, .excludes = false});
-  std::vector<int64_t> counts;
-  for (const EvaluatedCandidate& each : result.candidates)
-    if (each.ranks() == 2 && each.candidate.plan.meshes.size() == 1 &&
-        each.candidate.plan.micro_batches > 1)
-      counts.push_back(each.candidate.plan.micro_batches);
-  EXPECT_THAT(counts, testing::UnorderedElementsAre(2, 4));
-}
-
 }  // namespace
 }  // namespace tessera

@@ -86,7 +86,7 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
   std::vector<Named> wanted;
   if (round == 0) {
     // Its meshes have all ranks, and say nothing of devices.
-    if (!constraints.hardware.empty()) return {};
+    if (!constraints.hardware.empty() || constraints.has_presets_alone) return {};
     if (constraints.ranks < 2 || decisions_of(constraints).micro_batches > 1) return {};
     const Cluster& cluster = request.cluster;
     if (min_memory(request.graph, constraints.ranks) > largest_memory(cluster, constraints.ranks))

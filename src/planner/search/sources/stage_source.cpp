@@ -69,7 +69,8 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
   std::vector<PipelineCandidate> choices;
   if (is_first) {
     // Equal stages are those of presets.
-    if (constraints.mesh || constraints.ranks < 2 || fixes_decision(constraints, kStagesKey))
+    if (constraints.mesh || constraints.ranks < 2 || constraints.has_presets_alone ||
+        fixes_decision(constraints, kStagesKey))
       return {};
     const StageSearchOptions options = stage_options(request, constraints);
     const auto boundaries = static_cast<int>(constraints.boundaries.size());

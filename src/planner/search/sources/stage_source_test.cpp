@@ -237,14 +237,14 @@ double fastest(const PlanSearchResult& result, Candidate::Source source) {
 
 // 2 micro-batches a stage are the default of presets, and their stages have equal work.
 TEST(StageSource, FindsFasterPipelinesThanTheGridOnASlowNetworkAndForAWideVocabulary) {
-  struct Case {
+  struct SlowCase {
     Graph graph;
     Cluster cluster;
   };
-  for (const Case& item :
-       {Case{stage_source_gpt_of(3), slow_network()},
-        Case{stage_source_gpt_of(3, 32768), slow_network()},
-        Case{stage_source_gpt_of(5), parse_cluster_line("1x2xv100-16g+1x2xp100;ib=10Gb")}}) {
+  for (const SlowCase& item :
+       {SlowCase{stage_source_gpt_of(3), slow_network()},
+        SlowCase{stage_source_gpt_of(3, 32768), slow_network()},
+        SlowCase{stage_source_gpt_of(5), parse_cluster_line("1x2xv100-16g+1x2xp100;ib=10Gb")}}) {
     const PlanSearchResult result =
         find_plan({item.graph, item.cluster}, {.constraints = constraints_of(4, false)});
     EXPECT_LT(fastest(result, Candidate::Source::kPipeline),

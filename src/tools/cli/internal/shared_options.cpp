@@ -71,8 +71,8 @@ void add_options(OptionParser& parser, AutomaticOptions& options) {
   parser.number(
       {"--local-search",
        "N",
-       "For --plan auto: simulate N neighbours of the best plan, each with one change, and "
-       "take the fastest",
+       "For --plan auto: simulate N other placements of the best plan, each of one class of ops, "
+       "and take the fastest",
        {"--polish"}},
       options.local_search, 1);
   parser.number({"--measure-top", "K",

@@ -75,17 +75,21 @@ EvaluatedCandidate planned(Candidate candidate, PlannedMemory& memory) {
   return result;
 }
 
+///   limit  of a longer step only the step is found
 EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, PlannedMemory memory,
-                             Compiled compiled) {
+                             Compiled compiled, const std::optional<Seconds>& limit = {}) {
   const Deployment deployment = identity_mapping(request.cluster, candidate.plan.hardware());
   EvaluatedCandidate result = planned(std::move(candidate), memory);
   const auto tasks = std::make_shared<const TaskGraph>(std::move(compiled.tasks));
   compiled = {};
   result.traffic = traffic_of(*tasks);
+  for (const Task& task : tasks->tasks) result.simulated_steps += 1 + std::ssize(task.steps);
   result.prediction = predict_step(tasks, deployment,
                                    {.prefetch_exchanges = request.prefetches_exchanges(),
                                     .products = type_of_products(request.graph),
-                                    .has_timeline = false});
+                                    .has_timeline = false,
+                                    .limit = limit});
+  if (limit && result.step() > *limit) return result;
   result.parts = parts_of(result.prediction);
   result.fullest = fullest_of(result.prediction, deployment);
   return result;
@@ -118,9 +122,9 @@ EvaluatedCandidate unsimulated(const PlanRequest& request, Candidate candidate,
 class EarlyExitCompilation {
  public:
   EarlyExitCompilation(const PlanRequest& request, const Candidate& candidate,
-                       const std::optional<Seconds>& limit)
+                       const EvaluationOptions& options)
       : candidate_(candidate),
-        limit_(limit),
+        options_(options),
         deployment_(identity_mapping(request.cluster, candidate.plan.hardware())) {
     const EarlyExits gates{[this](const PlacedGraph& placed) { return may_be_faster(placed); },
                            [this](const PlannedMemory& planned) { return fits(planned); }};
@@ -130,16 +134,21 @@ class EarlyExitCompilation {
   std::optional<Compiled> compiled;     // where it is to be simulated
   std::optional<PlannedMemory> memory;  // where it may be faster
   std::optional<Seconds> bound;         // of the step, where it is not to be simulated
+  bool is_known = false;                // is it EvaluationOptions::known_program?
 
  private:
   bool may_be_faster(const PlacedGraph& placed) {
     placed_ = &placed;
-    if (!limit_ || !may_be_excluded(candidate_)) return true;
+    if (!options_.limit || !may_be_excluded(candidate_)) return true;
     bound = step_bound(placed, candidate_.plan, deployment_);
-    return *bound <= *limit_;
+    return *bound <= *options_.limit;
   }
   bool fits(const PlannedMemory& planned) {
     memory = planned;
+    if (options_.known_program == planned.program) {
+      is_known = true;
+      return false;
+    }
     const bool counts_arena = !fuses(*deployment_.cluster);
     const auto may_fit = [&](const RankMemoryNeed& need) {
       return (counts_arena ? need.all() : need.variables + need.reserve) <= need.capacity;
@@ -152,7 +161,7 @@ class EarlyExitCompilation {
   }
 
   const Candidate& candidate_;
-  const std::optional<Seconds>& limit_;
+  const EvaluationOptions& options_;
   const Deployment deployment_;
   const PlacedGraph* placed_ = nullptr;  // while it is compiled
 };
@@ -183,7 +192,8 @@ EvaluatedCandidate shorter_step(const PlanRequest& request, const Candidate& can
       .graph = *step.graph, .cluster = request.cluster, .prefetches = request.prefetches};
   Candidate part{candidate.source, candidate.name, step.plan};
   set_cost(few, part.plan);
-  EarlyExitCompilation made(few, part, std::nullopt);
+  const EvaluationOptions unlimited;
+  EarlyExitCompilation made(few, part, unlimited);
   PlannedMemory memory = *std::move(made.memory);
   if (!made.compiled) return over_memory(few, std::move(part), std::move(memory), *made.bound);
   return candidate.estimate
@@ -208,6 +218,7 @@ EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate,
   EvaluatedCandidate result{.candidate = std::move(candidate)};
   result.program = stable_hash(std::to_string(more.program) + result.candidate.name);
   result.is_simulated = fewer.is_simulated && more.is_simulated;
+  result.simulated_steps = fewer.simulated_steps + more.simulated_steps;
   const Candidate& own = result.candidate;
   if (!result.is_simulated) {
     // Bounds grow with the micro-batches as steps do.
@@ -226,22 +237,28 @@ EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate,
   return result;
 }
 
-Outcome evaluated(const PlanRequest& request, Candidate candidate,
-                  const std::optional<Seconds>& limit, bool is_alone) {
+ExcludedCandidate excluded(const Candidate& candidate, Seconds bound) {
+  return {candidate.source, candidate.name, candidate.plan.rank_count(), bound};
+}
+
+Outcome evaluated(const PlanRequest& request, Candidate candidate, const EvaluationOptions& options,
+                  bool is_alone) {
   set_cost(request, candidate.plan);
   if (candidate.shorter.empty() && request.graph_of_rows &&
       is_predicted(request.graph, candidate.plan))
     candidate.shorter = shorter_steps(request.graph, candidate.plan, *request.shorter_graphs,
                                       request.graph_of_rows);
   if (!candidate.shorter.empty()) return extrapolated(request, std::move(candidate), is_alone);
-  EarlyExitCompilation made(request, candidate, limit);
-  if (!made.memory)
-    return ExcludedCandidate{candidate.source, candidate.name, candidate.plan.rank_count(),
-                             *made.bound};
+  EarlyExitCompilation made(request, candidate, options);
+  if (!made.memory || made.is_known) return excluded(candidate, made.bound.value_or(Seconds(0)));
   PlannedMemory memory = *std::move(made.memory);
   if (!made.compiled)
     return over_memory(request, std::move(candidate), std::move(memory), *made.bound);
-  return simulated(request, std::move(candidate), std::move(memory), *std::move(made.compiled));
+  const std::optional<Seconds> limit = options.drops_slower ? options.limit : std::nullopt;
+  EvaluatedCandidate result =
+      simulated(request, std::move(candidate), std::move(memory), *std::move(made.compiled), limit);
+  if (limit && result.step() > *limit) return excluded(result.candidate, result.step());
+  return result;
 }
 
 /// Steps of more micro-batches have more tasks to simulate: begun last, one of them would keep one
@@ -255,15 +272,15 @@ std::vector<size_t> longest_first(const std::vector<Candidate>& candidates) {
 }
 
 Outcome outcome_of(const PlanRequest& request, Candidate candidate,
-                   const std::optional<Seconds>& limit, bool is_alone) {
+                   const EvaluationOptions& options, bool is_alone) {
   const std::string name = candidate.name;
   const bool has_limit = candidate.plan.recompute.kind == Recompute::Kind::kAuto;
   try {
-    return evaluated(request, std::move(candidate), limit, is_alone);
+    return evaluated(request, std::move(candidate), options, is_alone);
   } catch (const UserError& error) {
     const bool is_below_limit = has_limit && error.exit_code() == ExitCode::kNoPlan;
     if (error.exit_code() != ExitCode::kBadConfig && !is_below_limit) throw;
-    return UnusableCandidate{name, error.what_happened()};
+    return UnusableCandidate{name, error.what_happened(), error.why(), error.fix()};
   }
 }
 
@@ -323,7 +340,7 @@ Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidat
     const size_t i = order[turn];
     const std::string name = candidates[i].name;
     const bool is_alone = candidates.size() == 1;
-    outcomes[i] = outcome_of(request, std::move(candidates[i]), options.limit, is_alone);
+    outcomes[i] = outcome_of(request, std::move(candidates[i]), options, is_alone);
     if (options.progress) locked([&] { options.progress(name); });
   });
   Evaluations result;

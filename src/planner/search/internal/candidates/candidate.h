@@ -120,6 +120,8 @@ struct EvaluatedCandidate {
   FullestRank fullest = {};
   Traffic traffic = {};
   uint64_t program = 0;  // PlannedMemory::program
+  /// Kernels and exchanges of the programs that were simulated: a measure of the work.
+  int64_t simulated_steps = 0;
   /// false: the step is a lower bound (planner/search/internal/candidates/step_bound.h), and its
   /// parts and the traffic are not known. Its memory is that of the compiled program.
   bool is_simulated = true;
@@ -134,7 +136,8 @@ struct EvaluatedCandidate {
 /// A candidate that does not compile, or has more ranks than the cluster has devices.
 struct UnusableCandidate {
   std::string name;
-  std::string reason;  // what the error says happened
+  std::string reason;              // what the error says happened
+  std::string why = {}, fix = {};  // the rest of the error
 };
 
 /// A candidate that was not compiled after its placements, since its kernels alone take longer
@@ -160,6 +163,9 @@ struct EvaluationOptions {
   std::function<bool()> stop = {};
   /// A step that is known. Presets and plans of a search that cannot be as fast are excluded.
   std::optional<Seconds> limit = {};
+  /// Those whose simulated step is above the limit, and those of this program are excluded, too.
+  bool drops_slower = false;
+  std::optional<uint64_t> known_program = {};  // EvaluatedCandidate::program
 };
 
 /// Compiles and simulates candidates, on all cores. Their placements and programs are not checked.

@@ -149,7 +149,9 @@ void MemorySavingPresets::add_variants(const OverMemory& over_memory, int64_t sp
   const Seconds update = updates_.seconds(preset);
   for (int zero = 0; zero <= 3; ++zero) {
     // Without sums over micro-batches zero 2 is zero 1.
-    if ((zero > 0 && data == 1) || (zero == 2 && over_memory.micro_batches == 1)) continue;
+    if ((zero > 0 && (data == 1 || !choices_.zero)) ||
+        (zero == 2 && over_memory.micro_batches == 1))
+      continue;
     for (size_t recompute = 0; recompute < kKinds.size(); ++recompute) {
       if (zero == 0 && recompute == 0) continue;
       if (recompute > 0 && (!choices_.recompute || shares_[recompute].kept >= 1)) continue;

@@ -72,7 +72,7 @@ class MemorySavingPresets {
   };
   /// What may be chosen.
   struct Choices {
-    bool recompute = true, micro_batches = true;
+    bool recompute = true, micro_batches = true, zero = true;
   };
 
   ///   graph  of a training step

@@ -155,9 +155,8 @@ void PlanCommand::describe(OptionParser& parser) {
   parser.number(
       {"--local-search",
        "N",
-       "Simulate N neighbours of the best plan, each with one change: the placements of a "
-       "class of ops or of a value, buckets, micro-batches; default: 3 of a pipeline, "
-       "else none",
+       "Simulate N other placements of the best plan, each of a class of ops or of a value; "
+       "default: none",
        {"--polish"}},
       local_search, 1);
   parser.number({"--measure-top", "K",

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "compiler/plan/preset.h"
+#include "planner/presets/presets.h"
 #include "tools/cli/internal/print/plan/measured_text.h"
 #include "tools/cli/internal/print/plan/plan_search_text.h"
 
@@ -14,10 +16,16 @@ namespace {
 constexpr const char* kPlan = "plan";
 constexpr const char* kName = "name";
 constexpr const char* kVerdict = "verdict";
+constexpr const char* kSource = "source";
 constexpr std::string_view kEarlier = "earlier ";
 
 std::string key_of_graph(const Planned& planned, int ranks) {
   return fmt::format("graph {}\nranks {}", fingerprint_of(*planned.graph).graph, ranks);
+}
+
+bool was_preset(const Document& kept) {
+  const Document* source = kept.find(kSource);
+  return source && *source == Document(std::string(to_text(Candidate::Source::kPreset)));
 }
 
 /// Whether a document of the cache has a plan for the graph that obeys.
@@ -52,6 +60,12 @@ std::vector<Candidate> EarlierPlans::candidates(const Planned& planned) const {
     const std::optional<Document> kept = of_graphs_.find(key_of_graph(planned, ranks));
     if (!kept || !is_usable(*kept, planned)) continue;
     Plan plan = plan_of(*kept);
+    if (was_preset(*kept)) {  // the search might have found it, too
+      const Preset preset = parse_preset(plan.name);
+      list.push_back({Candidate::Source::kPreset, plan.name, preset_plan(preset, *planned.graph)});
+      list.back().zero = preset.zero;
+      continue;
+    }
     const std::string name =
         plan.name.starts_with(kEarlier) ? plan.name : std::string(kEarlier) + plan.name;
     list.push_back({Candidate::Source::kCached, name, std::move(plan)});
@@ -68,6 +82,7 @@ Document cached_document(const Planned& planned) {
   Document document;
   document[kPlan] = plan_document(planned);
   document[kName] = planned.best()->candidate.name;
+  document[kSource] = std::string(to_text(planned.best()->candidate.source));
   document[kVerdict] = Document::List{};
   for (const std::string& line : verdict_lines(planned)) document[kVerdict].append(line);
   if (planned.result.measured)

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files/file.h"
 #include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cluster/cluster/cluster_file.h"
 #include "cluster/cluster/sources.h"
 #include "cluster/cost/quantity.h"
@@ -65,6 +66,25 @@ void check_memory(const Planned& planned, int ranks) {
           : "parameters and the state of the optimizer have to fit even when every one of them is "
             "divided over all devices, without activations",
       "use more devices, devices of more memory, or a smaller model", ExitCode::kNoPlan);
+}
+
+/// Refuses fixed keys with which no plan can be compiled, whatever the memory.
+void check_is_possible(const Planned& planned) {
+  const PlanSearchResult& result = planned.result;
+  const PlanConstraints& constraints = planned.constraints;
+  const bool are_fixed = !constraints.degrees.empty() || !constraints.decisions.empty();
+  const bool is_possible = std::ranges::any_of(
+      result.candidates,
+      [&](const EvaluatedCandidate& candidate) { return obeys(candidate.candidate, constraints); });
+  if (is_possible || !are_fixed || result.unusable.empty() || result.not_tried > 0) return;
+  std::vector<std::string> fixed;
+  for (const auto& [name, size] : constraints.degrees)
+    fixed.push_back(fmt::format("{}={}", name, size));
+  if (!constraints.decisions.empty()) fixed.push_back(constraints.decisions);
+  const UnusableCandidate& first = result.unusable.front();
+  throw UserError(fmt::format("no plan of {} can have {}: {}", counted(constraints.ranks, "rank"),
+                              join(fixed, ","), first.reason),
+                  first.why, first.fix, ExitCode::kBadConfig);
 }
 
 /// Another build of the program may plan otherwise.
@@ -129,6 +149,7 @@ void find_result(Planned& planned, OtherCandidates others, const EvaluationOptio
   options.sources.push_back(
       {"presets on fewer ranks", "to compare: they use fewer devices", presets_on_fewer_ranks});
   planned.result = find_plan(planned.request(), options);
+  check_is_possible(planned);
 }
 
 NearestChanges nearest_changes(const Planned& planned) {

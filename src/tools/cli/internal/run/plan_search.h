@@ -54,8 +54,9 @@ struct OtherCandidates {
 
 /// Finds planned.result under planned.constraints, with planned.local_search_trials. Some presets
 /// on fewer ranks are compared.
-///   throws  UserError (78) for a memory in which not even the variables of the model fit when they
-///           are divided evenly; as find_plan
+///   throws  UserError (3) for a memory in which not even the variables of the model fit when they
+///           are divided evenly; UserError (78) for fixed keys that no plan for the model can have;
+///           as find_plan
 void find_result(Planned& planned, OtherCandidates others,
                  const EvaluationOptions& evaluation = {});
 
