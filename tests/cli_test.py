@@ -348,8 +348,8 @@ class Plan(unittest.TestCase):
     def test_the_plan_of_a_local_search_is_not_slower_and_has_a_place_of_its_own_in_the_cache(self):
         with own_cache() as folder:
             plain, improved = (run_json("plan", *SMALL_GPT, *self.CLUSTER, *options) for options in ([], ["--local-search", 6]))
-            # Two results, and the last plan of the graph.
-            self.assertEqual(len(list(folder.glob("tessera/*.json"))), 3)
+            # Two results, as plans and as they are printed, and the last plan of the graph.
+            self.assertEqual(len(list(folder.glob("tessera/*.json"))), 5)
         self.assertLessEqual(improved["step_seconds"], plain["step_seconds"])
         self.assertGreater(plain["local_search_trials"], 0)  # of keys
         self.assertGreaterEqual(improved["local_search_trials"], plain["local_search_trials"])
@@ -406,6 +406,24 @@ class Plan(unittest.TestCase):
             self.assertNotIn("a machine of another name", run(*words, *self.CLUSTER).stderr)
             kept.write_text("nothing")
             self.assertIn(str(kept), run(*words, code=78).stderr)
+
+    def test_an_equal_request_has_the_answer_that_was_kept(self):
+        with own_cache() as folder, tempfile.TemporaryDirectory() as outputs:
+            words = ["plan", *SMALL_GPT, *self.CLUSTER]
+            files = [pathlib.Path(outputs) / name for name in ("first.json", "second.json", "third.json")]
+            first, second = (run(*words, "-o", file) for file in files[:2])
+            self.assertNotIn("earlier equal request", first.stderr)
+            self.assertIn("earlier equal request", second.stderr)
+            self.assertEqual(first.stdout.replace("first.json", "second.json"), second.stdout)
+            self.assertEqual(files[0].read_text(), files[1].read_text())
+            self.assertEqual(run_json(*words), run_json(*words, "--no-cache"))
+            # Another memory, other options and a damaged file are planned.
+            for options in (["--memory", "1GiB"], ["--fix", "dp=4"], ["--stages"]):
+                self.assertNotIn("earlier equal request", run(*words, *options).stderr)
+            for entry in folder.glob("tessera/answer-*.json"):
+                entry.write_text(entry.read_text()[:100])
+            self.assertNotIn("earlier equal request", run(*words, "-o", files[2]).stderr)
+            self.assertEqual(files[0].read_text(), files[2].read_text())
 
     def test_a_plan_is_found_once_and_a_damaged_cache_is_replaced(self):
         with own_cache() as folder:

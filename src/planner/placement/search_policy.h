@@ -159,8 +159,9 @@ struct SearchPolicy {
   size_t key_starts = 3;
   /// Share of the time in which ranks of a candidate wait that changes of keys may save
   double saved_waiting = 0.6;
-  /// Kernels and exchanges that are simulated for changes of keys
-  int64_t key_work = 300'000;
+  /// Kernels and exchanges that are simulated for changes of keys: a start has half of what those
+  /// before it leave
+  int64_t key_work = 600'000;
   /// Ranks up to which every division in two factors is searched
   int free_rest = 8;
   /// Plans with a limit of what they keep that are tried at once

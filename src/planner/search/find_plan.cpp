@@ -326,29 +326,41 @@ class PlanSearch {
       if (!result_.best) add(std::move(list));
   }
 
-  /// Could changes of keys save so much of the time in which its ranks wait?
-  bool may_become_best(const EvaluatedCandidate& known) const {
-    const double waiting = (known.step() - known.parts.compute).value();
-    return known.step().value() - kSearchPolicy.saved_waiting * waiting <= best().step().value();
+  /// The step that changes of keys may lead to: without a part of the time in exchanges and, but in
+  /// pipelines, of the waits for other ranks.
+  Seconds hoped_step(const EvaluatedCandidate& known) const {
+    Seconds waiting = is_pipeline(known.candidate) ? Seconds(0) : known.parts.idle;
+    for (const auto& [axes, time] : known.parts.exposed) waiting += time;
+    return known.step() - Seconds(kSearchPolicy.saved_waiting * waiting.value());
   }
 
-  /// The fastest candidates, of which no two are of one kind.
+  /// Candidates of which no two are of one kind: the fastest one, and those that may become faster,
+  /// in the order of what they may become. Where none fits those that lack least.
   std::vector<EvaluatedCandidate> key_starts() const {
     std::set<KindOfPlan> kinds;
     std::vector<EvaluatedCandidate> starts;
     for (const EvaluatedCandidate& known : result_.candidates)
-      if (known.fits() && known.is_simulated && !known.candidate.estimate && known.ranks() > 1 &&
-          obeys(known.candidate, options_.constraints) && may_become_best(known) &&
-          starts.size() < kSearchPolicy.key_starts && kinds.insert(kind_of(known.candidate)).second)
+      if (known.fits() == has_best() && !known.candidate.estimate && known.ranks() > 1 &&
+          obeys(known.candidate, options_.constraints) &&
+          (starts.empty() || !has_best() || hoped_step(known) <= best().step()) &&
+          kinds.insert(kind_of(known.candidate)).second)
         starts.push_back(known);
+    if (has_best())
+      std::ranges::stable_sort(starts, {}, [&](const auto& each) { return hoped_step(each); });
+    if (starts.size() > kSearchPolicy.key_starts) starts.resize(kSearchPolicy.key_starts);
     return starts;
   }
 
   void search_keys() {
-    KeySearch search(request_, options_.constraints, evaluation_, kSearchPolicy.key_work);
-    for (const EvaluatedCandidate& start : key_starts())
-      if (std::optional<EvaluatedCandidate> faster = search.faster(start))
-        keep(*std::move(faster), result_);
+    KeySearch search(request_, options_.constraints, evaluation_);
+    int64_t left = kSearchPolicy.key_work;
+    for (const EvaluatedCandidate& start : key_starts()) {
+      int64_t share = left / 2;
+      left -= share;
+      if (std::optional<EvaluatedCandidate> better = search.better(start, share))
+        keep(*std::move(better), result_);
+      left += share;  // of it what is not used
+    }
     result_.local_search_trials += search.trials();
     result_.not_tried += search.not_tried();
     choose_best(result_, options_.constraints);
@@ -450,6 +462,9 @@ constexpr SearchStage kAfterSources[] = {
     {"recompute limits", "recompute of single ops; of large programs with --local-search alone",
      [](const PlanSearch& s) { return s.tries_recompute_limits(); },
      [](PlanSearch& s) { s.add_recompute_limits(); }},
+    {"keys that save memory", "of the plans that lack least, where nothing fits",
+     [](const PlanSearch& s) { return !s.has_best() && !s.are_many(); },
+     [](PlanSearch& s) { s.search_keys(); }},
     {"nearest placements", "where nothing fits: placements that lack less memory",
      [](const PlanSearch& s) {
        return !s.has_best() && !s.options().sources.empty() && !s.are_many();

@@ -63,10 +63,9 @@ std::shared_ptr<const Graph> SettingSteps::graph(int64_t layers, int64_t rows) {
 std::optional<EvaluatedCandidate> SettingSteps::evaluate_whole(const ParallelSetting& setting,
                                                                int64_t layers) {
   const std::shared_ptr<const Graph> graph = this->graph(layers, setting.global_batch);
-  const std::string name = preset_text(setting);
+  const std::string name = simulated_preset(setting, parameters_);
   try {
     Plan plan = preset_plan(parse_preset(name), *graph, setting.ranks());
-    plan.prefetch_window = bytes_in_flight(setting, parameters_);
     Evaluations found = tessera::evaluate({*graph, cluster_},
                                           {{Candidate::Source::kCompared, name, std::move(plan)}});
     if (found.evaluated.empty()) return std::nullopt;
@@ -91,8 +90,11 @@ std::optional<EvaluatedCandidate> SettingSteps::evaluate(const ParallelSetting& 
     evaluated.push_back(*std::move(part));
   }
   const std::optional<KeptBytes> kept = kept_bytes(setting);
-  return sum_of_parts(setting, parts, evaluated,
-                      kept ? kept->layer * static_cast<double>(setting.micro_batch) : 0, cluster_);
+  EvaluatedCandidate sum =
+      sum_of_parts(setting, parts, evaluated,
+                   kept ? kept->layer * static_cast<double>(setting.micro_batch) : 0, cluster_);
+  sum.candidate.name = simulated_preset(setting, parameters_);
+  return sum;
 }
 
 std::optional<SettingSteps::SmallStep> SettingSteps::small_step(const ParallelSetting& setting,
@@ -148,7 +150,15 @@ std::optional<KeptBytes> SettingSteps::kept_bytes(const ParallelSetting& setting
 Bytes bytes_in_flight(const ParallelSetting& setting, const ParameterCounts& parameters) {
   constexpr double kGradient = 4;  // bytes an element
   const double layer = parameters.layer / setting.tensor;
-  return std::max(kPrefetchWindow, Bytes(std::llround(2 * kGradient * layer)));
+  const int64_t mib = std::llround(std::ceil(2 * kGradient * layer / (1 << 20)));
+  return std::max(kPrefetchWindow, Bytes(mib << 20));
+}
+
+std::string simulated_preset(const ParallelSetting& setting, const ParameterCounts& parameters) {
+  const Bytes window = bytes_in_flight(setting, parameters);
+  const std::string text = preset_text(setting);
+  if (window == kPrefetchWindow) return text;
+  return text + ",prefetch_mib=" + std::to_string(window.value() >> 20);
 }
 
 }  // namespace tessera

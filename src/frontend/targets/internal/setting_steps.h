@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -42,7 +43,7 @@ class SettingSteps {
   SettingSteps(const RunConfig& config, const Cluster& cluster);
 
   /// What a step takes and needs, as sum_of_parts() (setting_parts.h).
-  ///   returns  nullopt for a setting that does not compile
+  ///   returns  nullopt for a setting that does not compile; its name is simulated_preset()
   std::optional<EvaluatedCandidate> evaluate(const ParallelSetting& setting);
 
   /// From four small steps.
@@ -82,7 +83,11 @@ class SettingSteps {
 
 /// The bytes of exchanges that programs of the targets have in flight: gradients of a layer while
 /// parameters of the next one are gathered.
-///   source  PyTorch, torch/distributed/fsdp/_fully_shard (one layer ahead each way)
+///   ensures  whole MiB
+///   source   PyTorch, torch/distributed/fsdp/_fully_shard (one layer ahead each way)
 Bytes bytes_in_flight(const ParallelSetting& setting, const ParameterCounts& parameters);
+
+/// preset_text() with these bytes: the preset that is simulated for the setting.
+std::string simulated_preset(const ParallelSetting& setting, const ParameterCounts& parameters);
 
 }  // namespace tessera

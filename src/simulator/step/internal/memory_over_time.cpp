@@ -218,7 +218,7 @@ class KernelShares {
   LiveRange narrowed(LiveRange range) {
     const Uses& uses = uses_[range.reg];
     if (uses.first < 0) return range;
-    const std::vector<double>& begins = begins_of(range.rank, graph_.registers[range.reg].producer);
+    const std::vector<double>& begins = begins_of(range.rank, uses.producer);
     const Seconds begin = range.begin, length = range.filled - range.begin;
     const auto at = [&](int step) { return begin + Seconds(begins[step] * length.value()); };
     range.begin = at(uses.first);
@@ -231,6 +231,7 @@ class KernelShares {
   struct Uses {
     int first = -1, last = -1;  // the first one that fills it, and the last one; -1: none
     bool is_output = false;     // do other tasks read it?
+    TaskId producer;
   };
 
   void find_uses(TaskId id) {
@@ -239,21 +240,22 @@ class KernelShares {
       if (reg.is_none() || graph_.registers[reg].producer != id) return;
       if (uses_[reg].first < 0) uses_[reg].first = step;
       uses_[reg].last = step;
+      uses_[reg].producer = id;
     };
     for (int i = 0; i < std::ssize(task.steps); ++i) {
       const KernelStep& step = task.steps[i];
       for (RegisterIndex reg : step.outputs) fill(reg, i);
       fill(step.workspace, i);
       for (RegisterIndex reg : step.inputs)
-        if (graph_.registers[reg].producer == id) uses_[reg].last = i;
+        if (uses_[reg].producer == id) uses_[reg].last = i;
     }
     for (RegisterIndex reg : task.outputs)
-      if (graph_.registers[reg].producer == id) uses_[reg].is_output = true;
+      if (uses_[reg].producer == id) uses_[reg].is_output = true;
   }
 
   /// By step, its begin; then the end of the last one, 1.
   const std::vector<double>& begins_of(Rank rank, TaskId task) {
-    std::vector<double>& begins = known_[{rank, identical_[task]}];
+    std::vector<double>& begins = known_[rank][identical_[task]];
     if (!begins.empty()) return begins;
     begins.push_back(0);
     for (const StepPrice& price : acts_.steps(rank, task))
@@ -268,7 +270,7 @@ class KernelShares {
   ActDemands& acts_;
   const IndexedVector<TaskId, TaskId> identical_;
   IndexedVector<RegisterIndex, Uses> uses_;
-  std::map<std::pair<Rank, TaskId>, std::vector<double>> known_;
+  std::map<Rank, std::map<TaskId, std::vector<double>>> known_;
 };
 
 }  // namespace

@@ -56,26 +56,57 @@ class Written {
   std::map<RegisterIndex, std::vector<RegisterIndex>> sources_;
 };
 
+/// The bytes of registers in memory, found when they are asked for; 0 of others.
+class WrittenSizes {
+ public:
+  WrittenSizes(const TaskGraph& graph, const Written& written, ActDemands& acts)
+      : graph_(graph), written_(written), acts_(acts), sizes_(graph.registers.size(), -1) {}
+
+  int64_t of(RegisterIndex reg) {
+    int64_t& size = sizes_[reg];
+    if (size < 0)
+      size = written_.contains(reg)
+                 ? graph_.registers[reg].size.value() + acts_.bytes_of_scores(reg).value()
+                 : 0;
+    return size;
+  }
+
+ private:
+  const TaskGraph& graph_;
+  const Written& written_;
+  ActDemands& acts_;
+  IndexedVector<RegisterIndex, int64_t> sizes_;
+};
+
 class RankMemory {
  public:
+  explicit RankMemory(const TaskGraph& graph) : ranges_(graph.registers.size()) {}
+
   void add(const LiveRange& range) {
-    LiveRange& known = ranges_.try_emplace(range.reg, range).first->second;
+    LiveRange& known = ranges_[range.reg];
+    if (known.reg.is_none()) {
+      known = range;
+      return;
+    }
     known.begin = std::min(known.begin, range.begin);
     known.end = std::max(known.end, range.end);
   }
 
   /// Sources live as long as what is computed from them again.
   void extend(const Written& written) {
-    for (const auto& [reg, range] : std::map<RegisterIndex, LiveRange>(ranges_))
-      if (const auto* sources = written.sources(reg)) extend(*sources, range.end, written, 0);
+    const IndexedVector<RegisterIndex, LiveRange> before = ranges_;
+    for (const RegisterIndex reg : before.indices())
+      if (!before[reg].reg.is_none())
+        if (const auto* sources = written.sources(reg))
+          extend(*sources, before[reg].end, written, 0);
   }
 
-  Bytes peak(const TaskGraph& graph, const Written& written, ActDemands& acts,
-             Seconds begin) const {
+  Bytes peak(WrittenSizes& sizes, Seconds begin) const {
     std::vector<std::pair<Seconds, int64_t>> changes;
-    for (const auto& [reg, range] : ranges_) {
-      if (!written.contains(reg) || range.end <= begin) continue;
-      const int64_t size = graph.registers[reg].size.value() + acts.bytes_of_scores(reg).value();
+    for (const LiveRange& range : ranges_) {
+      if (range.reg.is_none() || range.end <= begin) continue;
+      const int64_t size = sizes.of(range.reg);
+      if (size == 0) continue;
       changes.emplace_back(range.begin, size);
       changes.emplace_back(range.end, -size);
     }
@@ -90,14 +121,14 @@ class RankMemory {
               int depth) {
     constexpr int kLongestChain = 16;  // in a row, none of which writes
     for (const RegisterIndex source : sources) {
-      const auto found = ranges_.find(source);
-      if (found != ranges_.end()) found->second.end = std::max(found->second.end, end);
+      LiveRange& known = ranges_[source];
+      if (!known.reg.is_none()) known.end = std::max(known.end, end);
       if (const auto* further = written.sources(source); further && depth < kLongestChain)
         extend(*further, end, written, depth + 1);
     }
   }
 
-  std::map<RegisterIndex, LiveRange> ranges_;
+  IndexedVector<RegisterIndex, LiveRange> ranges_;  // none: it does not live
 };
 
 }  // namespace
@@ -105,13 +136,14 @@ class RankMemory {
 std::map<Rank, Bytes> live_peaks(const TaskGraph& graph, const Simulation& simulation,
                                  ActDemands& acts) {
   const Written written(graph, acts);
+  WrittenSizes sizes(graph, written, acts);
   std::map<Rank, RankMemory> ranks;
   for (const LiveRange& range : ranges_by_kernels(graph, simulation, acts))
-    ranks[range.rank].add(range);
+    ranks.try_emplace(range.rank, graph).first->second.add(range);
   std::map<Rank, Bytes> peaks;
   for (auto& [rank, memory] : ranks) {
     memory.extend(written);
-    peaks[rank] = memory.peak(graph, written, acts, simulation.end - simulation.step);
+    peaks[rank] = memory.peak(sizes, simulation.end - simulation.step);
   }
   return peaks;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "base/error.h"
@@ -195,12 +196,23 @@ void add_micro_batches(const PlanRequest& request, const Candidate& candidate, V
   // Explicit shardings of one micro-batch do not say what several would divide.
   if (candidate.plan.shardings && !candidate.marked && present == 1) return;
   const int64_t rows = batch_rows(request.graph);
-  std::set<int64_t> counts;
   constexpr int64_t kFurthest = 4;
+  std::set<int64_t> counts;
   for (int64_t count = 1; count <= std::min(rows, kFurthest * present); ++count)
     if (rows % count == 0 && (count == 1 || kFurthest * count >= present)) counts.insert(count);
+  if (values.range() == KeyRange::kNearest) {
+    // Twice as many may be faster where the next number is not.
+    const auto above = counts.upper_bound(present);
+    const auto below = counts.lower_bound(present);
+    std::set<int64_t> nearest;
+    if (above != counts.end()) nearest.insert(*above);
+    if (below != counts.begin()) nearest.insert(*std::prev(below));
+    for (const int64_t count : {present / 2, 2 * present})
+      if (counts.contains(count)) nearest.insert(count);
+    counts = std::move(nearest);
+  }
   std::vector<std::vector<KeyChange>> found;
-  Values(PlanConstraints(), values.range(), found)
+  Values(PlanConstraints(), KeyRange::kAll, found)
       .numbers(kMicroBatchesKey, counts, static_cast<double>(present));
   if (found.empty()) return;
   for (KeyChange& change : found.front())
@@ -224,7 +236,8 @@ void add_schedules(const Candidate& candidate, const PlanConstraints& constraint
   constexpr std::string_view kOfOneStage[] = {"1f1b", "eager-1f1b", "zb-h1", "zb-h2"};
   constexpr std::string_view kOfTwoStages[] = {"zb-v", "v-half", "v-min"};
   const bool has_several = device_groups(plan) < stages;
-  const bool is_any = is_preset(candidate) && constraints.boundaries.empty();
+  const bool is_any =
+      is_preset(candidate) && constraints.boundaries.empty() && values.range() == KeyRange::kAll;
   std::vector<KeyChange> changes;
   const auto add = [&](std::string_view schedule, const std::string& chunks) {
     KeyChange change{{{kScheduleKey, std::string(schedule)}}};
@@ -342,7 +355,7 @@ void add_exchange_keys(const PlanRequest& request, const EvaluatedCandidate& kno
   if (plan.disabled_passes.size() <= 1)
     values.words(kPassesKey, {"", "combine"},
                  plan.disabled_passes.empty() ? "" : plan.disabled_passes.front());
-  if (!plan.shardings)
+  if (!plan.shardings && has_axis(plan, kSpaceAxis))
     values.words(kHalosKey, {"auto", "exchange", "recompute"}, std::string(to_text(plan.halos)));
 }
 
@@ -417,7 +430,8 @@ std::vector<std::vector<KeyChange>> key_changes(const PlanRequest& request,
   Seconds exposed{0};
   for (const auto& [axes, time] : known.parts.exposed) exposed += time;
   const Seconds waiting = known.parts.idle + exposed;
-  const bool has_exchanges = waiting.value() > kSearchPolicy.exchanges_worth * known.step().value();
+  const bool has_exchanges =
+      known.fits() && waiting.value() > kSearchPolicy.exchanges_worth * known.step().value();
   const bool are_first = exposed > known.parts.idle;
   if (has_exchanges && are_first) add_exchange_keys(request, known, values);
   if (is_preset(candidate)) add_preset_keys(candidate, constraints, values);

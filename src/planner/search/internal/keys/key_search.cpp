@@ -13,11 +13,22 @@ namespace tessera {
 /// A candidate on its way.
 struct KeySearch::Descent {
   EvaluatedCandidate now;
+  int64_t& work;
   std::set<std::string> tried;  // names
   KeyRange range = KeyRange::kAll;
 };
 
-/// Takes the fastest value of a key. Was one faster?
+namespace {
+
+/// Does it fit, or lack less, or is it faster?
+bool is_better(const EvaluatedCandidate& a, const EvaluatedCandidate& b) {
+  if (a.fits() != b.fits()) return a.fits();
+  return a.fits() ? a.step() < b.step() : a.fullest.missing() < b.fullest.missing();
+}
+
+}  // namespace
+
+/// Takes the best value of a key. Was one better?
 bool KeySearch::change_key(Descent& descent, size_t key) {
   const EvaluatedCandidate& now = descent.now;
   const auto changes = key_changes(request_, constraints_, now, descent.range);
@@ -28,34 +39,32 @@ bool KeySearch::change_key(Descent& descent, size_t key) {
     if (made && descent.tried.insert(made->name).second) candidates.push_back(*std::move(made));
   }
   if (candidates.empty()) return false;
-  const double limit = now.step().value() * (1 - kSearchPolicy.faster_by);
   EvaluationOptions options = evaluation_;
-  options.limit = Seconds(limit);
-  options.drops_slower = true;
   options.known_program = now.program;
+  options.drops_slower = now.fits();
+  if (now.fits()) options.limit = Seconds(now.step().value() * (1 - kSearchPolicy.faster_by));
   Evaluations found = evaluate(request_, std::move(candidates), options);
-  trials_ += std::ssize(found.evaluated) + std::ssize(found.excluded);
+  const int64_t count = std::ssize(found.evaluated) + std::ssize(found.excluded);
+  trials_ += count;
   not_tried_ += found.not_tried;
-  work_ -= now.simulated_steps * (std::ssize(found.evaluated) + std::ssize(found.excluded));
-  std::erase_if(found.evaluated, [&](const EvaluatedCandidate& each) {
-    return !each.fits() || each.step().value() > limit || !obeys(each.candidate, constraints_);
-  });
-  std::ranges::stable_sort(found.evaluated, {}, &EvaluatedCandidate::step);
-  for (EvaluatedCandidate& each : found.evaluated) {
-    complete_memory(request_, each);
-    if (!each.fits()) continue;
-    descent.now = std::move(each);
-    return true;
-  }
-  return false;
+  descent.work -= count * std::max<int64_t>(now.simulated_steps, std::ssize(request_.graph.ops()));
+  for (EvaluatedCandidate& each : found.evaluated)
+    if (each.fits()) complete_memory(request_, each);
+  const auto best = std::ranges::min_element(found.evaluated, is_better);
+  if (best == found.evaluated.end() || !is_better(*best, now) ||
+      !obeys(best->candidate, constraints_))
+    return false;
+  descent.now = std::move(*best);
+  return true;
 }
 
-std::optional<EvaluatedCandidate> KeySearch::faster(const EvaluatedCandidate& start) {
-  Descent descent{start, {start.candidate.name}};
-  bool is_faster = false;
-  // Ends when each key was tried since the last one that was faster.
+std::optional<EvaluatedCandidate> KeySearch::better(const EvaluatedCandidate& start,
+                                                    int64_t& work) {
+  Descent descent{start, work, {start.candidate.name}};
+  bool has_changed = false;
+  // Ends when each key was tried since the last one that was better.
   size_t since = 0, key = 0;
-  while (work_ > 0 && !(evaluation_.stop && evaluation_.stop())) {
+  while (work > 0 && !(evaluation_.stop && evaluation_.stop())) {
     const size_t keys = key_changes(request_, constraints_, descent.now, descent.range).size();
     if (since >= keys) break;
     if (key >= keys) {
@@ -65,13 +74,13 @@ std::optional<EvaluatedCandidate> KeySearch::faster(const EvaluatedCandidate& st
     }
     if (change_key(descent, key)) {
       since = 0;
-      is_faster = true;
+      has_changed = true;
     } else {
       ++since;
       ++key;
     }
   }
-  if (!is_faster) return std::nullopt;
+  if (!has_changed) return std::nullopt;
   return std::move(descent.now);
 }
 

@@ -10,25 +10,21 @@
 namespace tessera {
 
 /// Goes from a candidate to one that no change of one key (key_changes.h) makes faster: of each key
-/// in turn the fastest value is kept, until a round over all keys finds none.
+/// in turn the fastest value is kept, until a round over all keys finds none. While it does not
+/// fit, to one that lacks less memory.
 class KeySearch {
  public:
   ///   request, constraints  outlive it
-  ///   work  EvaluatedCandidate::simulated_steps of all changes, at most and about: it may end
-  ///   before
-  ///         every key was tried
   KeySearch(const PlanRequest& request, const PlanConstraints& constraints,
-            EvaluationOptions evaluation, int64_t work)
-      : request_(request),
-        constraints_(constraints),
-        evaluation_(std::move(evaluation)),
-        work_(work) {}
+            EvaluationOptions evaluation)
+      : request_(request), constraints_(constraints), evaluation_(std::move(evaluation)) {}
 
-  /// What it ends at; nullopt where no change is faster.
-  ///   requires  the candidate fits and was simulated
-  ///   ensures   the result is faster by more than SearchPolicy::faster_by, fits with all programs
-  ///             of a run, and obeys the constraints
-  std::optional<EvaluatedCandidate> faster(const EvaluatedCandidate& start);
+  /// What it ends at; nullopt where no change is better.
+  ///   work     EvaluatedCandidate::simulated_steps of all changes, at most and about: it may end
+  ///            before every key was tried; receives what is left
+  ///   ensures  the result obeys the constraints and fits with all programs of a run, and is faster
+  ///            by more than SearchPolicy::faster_by than a candidate that fits; or it lacks less
+  std::optional<EvaluatedCandidate> better(const EvaluatedCandidate& start, int64_t& work);
 
   int64_t trials() const { return trials_; }        // candidates that were evaluated or excluded
   int64_t not_tried() const { return not_tried_; }  // because of EvaluationOptions::stop
@@ -40,7 +36,6 @@ class KeySearch {
   const PlanRequest& request_;
   const PlanConstraints& constraints_;
   const EvaluationOptions evaluation_;
-  int64_t work_;
   int64_t trials_ = 0, not_tried_ = 0;
 };
 

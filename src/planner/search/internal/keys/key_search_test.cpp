@@ -55,9 +55,10 @@ TEST(KeySearch, EndsWhereNoChangeOfOneKeyIsFaster) {
     const KeySearchCase given(cluster);
     const PlanConstraints constraints = constraints_of(4, false);
     for (const char* text : {"dp=4", "pp=4,micro_batches=4", "dp=2,tp=2", "pp=2,dp=2"}) {
-      KeySearch search(given.request, constraints, {}, kUnlimited);
+      KeySearch search(given.request, constraints, {});
       const EvaluatedCandidate start = given.preset(text);
-      const std::optional<EvaluatedCandidate> found = search.faster(start);
+      int64_t work = kUnlimited;
+      const std::optional<EvaluatedCandidate> found = search.better(start, work);
       EXPECT_TRUE(!found || found->step() < start.step());
       EXPECT_THAT(faster_changes(given, constraints, found.value_or(start)), testing::IsEmpty())
           << text << " on " << cluster << ", " << (found ? found->candidate.name : "as it is");
@@ -65,12 +66,32 @@ TEST(KeySearch, EndsWhereNoChangeOfOneKeyIsFaster) {
   }
 }
 
+// Micro-batches, recompute and divided states need less memory.
+TEST(KeySearch, OfACandidateThatDoesNotFitSavesMemory) {
+  const KeySearchCase large("4xa100-40g", "gpt", 256);
+  const Bytes need = large.preset("tp=4").fullest.memory.all();
+  ClusterDescription description = large.cluster.description();
+  for (DeviceType& type : description.types)
+    type.memory = Bytes(type.reserve.value() + (need - type.reserve).value() / 4);
+  KeySearchCase small("4xa100-40g", "gpt", 256);
+  small.cluster = Cluster(description);
+  const PlanConstraints constraints = constraints_of(4, false);
+  const EvaluatedCandidate start = small.preset("tp=4");
+  ASSERT_FALSE(start.fits());
+  KeySearch search(small.request, constraints, {});
+  int64_t work = kUnlimited;
+  const std::optional<EvaluatedCandidate> found = search.better(start, work);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->fits()) << found->candidate.name;
+}
+
 TEST(KeySearch, KeepsWhatIsFixed) {
   const KeySearchCase given("4xa100-40g");
   const std::string fixed = "pp=2,dp=2,micro_batches=2,recompute=full";
   const PlanConstraints constraints = constraints_of(4, false, fixed);
-  KeySearch search(given.request, constraints, {}, kUnlimited);
-  const std::optional<EvaluatedCandidate> found = search.faster(given.preset(fixed));
+  KeySearch search(given.request, constraints, {});
+  int64_t work = kUnlimited;
+  const std::optional<EvaluatedCandidate> found = search.better(given.preset(fixed), work);
   if (!found) GTEST_SKIP() << "no change is faster";
   EXPECT_EQ(found->candidate.plan.micro_batches, 2);
   EXPECT_EQ(found->candidate.plan.recompute.kind, Recompute::Kind::kFull);
@@ -80,10 +101,11 @@ TEST(KeySearch, KeepsWhatIsFixed) {
 TEST(KeySearch, EndsWithItsWork) {
   const KeySearchCase given("4xa100-40g");
   const PlanConstraints constraints = constraints_of(4, false);
-  KeySearch none(given.request, constraints, {}, 0), some(given.request, constraints, {}, 1);
-  EXPECT_FALSE(none.faster(given.preset("dp=4")));
+  KeySearch none(given.request, constraints, {}), some(given.request, constraints, {});
+  int64_t no_work = 0, little_work = 1;
+  EXPECT_FALSE(none.better(given.preset("dp=4"), no_work));
   EXPECT_EQ(none.trials(), 0);
-  some.faster(given.preset("dp=4"));
+  some.better(given.preset("dp=4"), little_work);
   EXPECT_GT(some.trials(), 0);
   EXPECT_LT(some.trials(), 20);
 }
@@ -92,8 +114,9 @@ TEST(KeySearch, TriesNothingAfterItsEnd) {
   const KeySearchCase given("4xa100-40g");
   const PlanConstraints constraints = constraints_of(4, false);
   const EvaluationOptions over{.stop = [] { return true; }};
-  KeySearch search(given.request, constraints, over, kUnlimited);
-  EXPECT_FALSE(search.faster(given.preset("dp=4")));
+  KeySearch search(given.request, constraints, over);
+  int64_t work = kUnlimited;
+  EXPECT_FALSE(search.better(given.preset("dp=4"), work));
   EXPECT_EQ(search.trials(), 0);
 }
 

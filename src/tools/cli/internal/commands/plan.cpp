@@ -28,6 +28,7 @@
 #include "tools/cli/internal/run/automatic_plan.h"
 #include "tools/cli/internal/run/earlier_plans.h"
 #include "tools/cli/internal/run/fixed_decisions.h"
+#include "tools/cli/internal/run/kept_answers.h"
 #include "tools/cli/internal/run/measured_plans.h"
 #include "tools/cli/internal/run/named_model.h"
 #include "tools/cli/internal/run/output_files.h"
@@ -164,7 +165,7 @@ void PlanCommand::describe(OptionParser& parser) {
                  "the cluster has to be cores of one machine"},
                 measure_top, 1);
   parser.flag({"--no-cache", "",
-               "Neither use plans of the cache folder as candidates, nor keep the plan there"},
+               "Neither use answers and plans of the cache folder, nor keep them there"},
               no_cache);
   parser.real(
       {"--time-limit", "S",
@@ -298,7 +299,7 @@ ExitCode PlanCommand::compare_clusters() const {
     const TargetPlanned found =
         find_target_plan(planned, target_named(target), std::nullopt, evaluation());
     const TargetResult::Simulated* best = found.best();
-    rows.push_back(cluster_row(planned, devices, best ? preset_text(best->setting) : "",
+    rows.push_back(cluster_row(planned, devices, best ? best->evaluated.candidate.name : "",
                                best ? &best->evaluated : nullptr));
   }
   print_result(output, clusters_document(rows), clusters_text(rows, unit));
@@ -334,6 +335,12 @@ ExitCode PlanCommand::run(Processes&) {
   if (measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
   planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
   planned.local_search_trials = local_search.value_or(0);
+  const KeptAnswers answers(is_kept() ? cache_folder() : std::nullopt);
+  if (const std::optional<KeptAnswer> kept = answers.find(planned)) {
+    tell("plan: the answer of an earlier equal request; --no-cache plans again\n");
+    print_answer(*kept);
+    return ExitCode::kDone;
+  }
   tell(unrolled_note(planned.config.model) + large_note(*planned.graph));
   const EarlierPlans earlier(no_cache ? std::nullopt : cache_folder());
   find_result(planned, {compared_candidates(planned), earlier.candidates(planned)}, evaluation());
@@ -342,6 +349,21 @@ ExitCode PlanCommand::run(Processes&) {
   if (planned.best() && is_reproducible && compared.empty() && !no_cache)
     earlier.keep(planned, cached_document(planned));
   return print_plan_search(planned);
+}
+
+/// Options that add to the answer, or that take what was measured or given into it.
+bool PlanCommand::is_kept() const {
+  return !no_cache && compared.empty() && !explained && !changes_devices && !shows_stages &&
+         !report && !measure_top && time_limit == 0;
+}
+
+void PlanCommand::print_answer(const KeptAnswer& answer) const {
+  std::string text = answer.verdict;
+  if (out) {
+    write_output(*out, to_json(*answer.document.find("plan"), 2) + "\n");
+    text += "written to " + *out + "\n";
+  }
+  print_result(output, answer.document, text + answer.details);
 }
 
 ExitCode PlanCommand::print_plan_search(const Planned& planned) const {
@@ -362,6 +384,14 @@ ExitCode PlanCommand::print_plan_search(const Planned& planned) const {
       if (i == 1) plan = described(planned, changes_devices);
     });
     document["stages"] = stages_document(planned, plan.stages);
+    if (is_kept()) {
+      const KeptAnswer answer{document, text,
+                              "\n" + plan.summary + stages_text(planned, plan.stages) +
+                                  "\nCompared\n" + ranking_text(planned)};
+      if (planned.result.not_tried == 0) KeptAnswers(cache_folder()).keep(planned, answer);
+      print_answer(answer);
+      return ExitCode::kDone;
+    }
     if (out) {
       write_output(*out, to_json(document["plan"], 2) + "\n");
       text += "written to " + *out + "\n";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/cli/internal/command.h"
+#include "tools/cli/internal/run/kept_answers.h"
 #include "tools/cli/internal/run/plan_search.h"
 #include "tools/cli/internal/run/target_plan.h"
 #include "tools/cli/internal/shared_options.h"
@@ -23,7 +24,7 @@ struct PlanCommand : Command {
   std::vector<std::string> clusters;  // files or lines; none: this machine
   std::vector<std::string> gpus;      // "64xh100", in place of clusters
   std::string batch = {};             // ROWSxCONTEXT; "": as the model says
-  std::string runtime;                 // a profile; "": the usual one of the devices
+  std::string runtime;                // a profile; "": the usual one of the devices
   std::optional<int> ranks, max_ranks;
   std::string fixed;    // "tp=2"
   std::string target;   // "torchtitan"; "": our own runtime
@@ -49,6 +50,8 @@ struct PlanCommand : Command {
   ExitCode compare_clusters() const;
   Planned planned_on(const ConfigFile& read, const std::string& line,
                      const std::shared_ptr<const Cluster>& machines) const;
+  bool is_kept() const;
+  void print_answer(const KeptAnswer& answer) const;
   ExitCode print_plan_search(const Planned& planned) const;
 };
 

@@ -13,6 +13,7 @@
 #include "base/text/count_text.h"
 #include "base/text/text.h"
 #include "cluster/cluster/cluster_file.h"
+#include "cluster/cluster/machine_order.h"
 #include "cluster/cluster/sources.h"
 #include "cluster/cost/quantity.h"
 #include "compiler/plan/offload.h"
@@ -107,6 +108,11 @@ Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
   set_sizes(planned.config.model, planned.config.data);
   planned.graph = std::make_shared<const Graph>(training_graph(planned.config));
   planned.cluster_fingerprint = fingerprint(cluster->description());
+  if (ClusterDescription ordered = in_canonical_order(cluster->description());
+      ordered != cluster->description()) {
+    planned.is_reordered = true;
+    cluster = std::make_shared<const Cluster>(std::move(ordered));
+  }
   planned.cluster = memory ? limited(*cluster, *memory) : std::move(cluster);
   planned.cluster_name = std::move(cluster_name);
   const Network network = network_of(planned.config.model);
@@ -182,9 +188,14 @@ NearestChanges nearest_changes(const Planned& planned) {
 
 Document plan_document(const Planned& planned) {
   const EvaluatedCandidate& best = *planned.best();
-  const Plan plan = runnable_plan(best.candidate, network_of(planned.config.model),
-                                  training_settings(planned.config), planned.constraints,
-                                  planned.cluster_fingerprint);
+  Plan plan = runnable_plan(best.candidate, network_of(planned.config.model),
+                            training_settings(planned.config), planned.constraints,
+                            planned.cluster_fingerprint);
+  if (planned.is_reordered) {
+    plan.mapping = {.cluster = planned.cluster_name, .devices = {}};
+    for (const DeviceId device : identity_mapping(*planned.cluster, plan.hardware()).device_of_rank)
+      plan.mapping->devices.push_back(planned.cluster->name(device));
+  }
   return to_document(plan, *planned.graph,
                      rewritten_fingerprint(*planned.graph, best.candidate.plan));
 }

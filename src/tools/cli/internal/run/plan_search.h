@@ -17,9 +17,10 @@ namespace tessera {
 struct Planned {
   RunConfig config;
   std::shared_ptr<const Graph> graph;
-  std::shared_ptr<const Cluster> cluster;
-  std::string cluster_name;         // for readers
-  std::string cluster_fingerprint;  // of the cluster with all of its memory
+  std::shared_ptr<const Cluster> cluster;  // its machines in canonical order
+  bool is_reordered = false;               // is that not the order in which they are listed?
+  std::string cluster_name;                // for readers
+  std::string cluster_fingerprint;         // of the cluster with all of its memory
   PlanConstraints constraints = {};
   int64_t local_search_trials = 0;  // PlanSearchOptions
   PlanSearchResult result;
@@ -41,7 +42,8 @@ struct Planned {
   }
 };
 
-/// The configuration and its graph; the cluster with at most `memory` on each device.
+/// The configuration and its graph; the cluster with at most `memory` on each device, and its
+/// machines in canonical order (cluster/cluster/machine_order.h).
 ///   throws  UserError of the configuration and of the cluster
 Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
                       std::string cluster_name, const std::optional<Bytes>& memory = {});

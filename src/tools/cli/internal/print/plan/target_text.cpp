@@ -66,7 +66,7 @@ Document setting_document(const TargetPlanned& found, const TargetResult::Simula
   const ParallelSetting& setting = simulated.setting;
   const EvaluatedCandidate& evaluated = simulated.evaluated;
   Document document;
-  document["preset"] = preset_text(setting);
+  document["preset"] = evaluated.candidate.name;
   document["replicate"] = setting.replicate;
   document["shard"] = setting.shard;
   document["context"] = setting.context;
@@ -130,23 +130,23 @@ std::string target_verdict(const TargetPlanned& found) {
           found.result.simulated, {}, [](const TargetResult::Simulated& simulated) {
             return simulated.evaluated.fullest.missing().value();
           });
-      text += fmt::format(": the nearest is {}, which needs {}", preset_text(least->setting),
+      text += fmt::format(": the nearest is {}, which needs {}", least->evaluated.candidate.name,
                           need_text(least->evaluated));
     }
     text += "\n";
   } else {
     text = fmt::format(
         "{} on {}: {}: {} a step, {} {}s/s, MFU {:.1f}%, {}\n", version_of(found.target), devices,
-        preset_text(best->setting), step_text(best->evaluated.step()),
+        best->evaluated.candidate.name, step_text(best->evaluated.step()),
         grouped(std::llround(found.planned.units_per_second(best->evaluated))), found.planned.unit,
         100 * found.planned.utilization(best->evaluated), need_text(best->evaluated));
   }
   if (current && !current->evaluated.fits()) {
     text += fmt::format("The present setting, {}, needs {}: it does not fit.\n",
-                        preset_text(current->setting), need_text(current->evaluated));
+                        current->evaluated.candidate.name, need_text(current->evaluated));
   } else if (current) {
     text += fmt::format("The present setting, {}, needs {} and takes {} a step",
-                        preset_text(current->setting), need_text(current->evaluated),
+                        current->evaluated.candidate.name, need_text(current->evaluated),
                         step_text(current->evaluated.step()));
     const double more =
         best ? current->evaluated.step().value() / best->evaluated.step().value() - 1 : 0;
@@ -191,7 +191,7 @@ std::string target_ranking(const TargetPlanned& found) {
       why += std::string(why.empty() ? "" : "; ") + "lacks " + to_text(evaluated.fullest.missing());
     else if (found.best() && i != found.result.best && !is_current)
       why = losses_text(list[i], *found.best());
-    table.add({preset_text(list[i].setting), step_text(evaluated.step()),
+    table.add({evaluated.candidate.name, step_text(evaluated.step()),
                to_text(evaluated.fullest.memory.all()),
                fmt::format("{:.1f}%", 100 * found.planned.utilization(evaluated)), why});
   }
