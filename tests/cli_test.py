@@ -425,6 +425,24 @@ class Plan(unittest.TestCase):
             self.assertNotIn("earlier equal request", run(*words, "-o", files[2]).stderr)
             self.assertEqual(files[0].read_text(), files[2].read_text())
 
+    def test_a_signal_ends_the_search_with_the_best_plan_so_far(self):
+        """Whenever it comes: the search may be complete before."""
+        words = ["plan", *SMALL_GPT, "--set", "model.layers=12", "--set", "train.batch=32", "--cluster", "8xa100-80g", "--no-cache", "--json"]
+        search = start(*words)
+        told = ""
+        while "the best so far is" not in told:
+            line = search.stderr.readline()
+            self.assertTrue(line, told)
+            told += line
+        search.send_signal(signal.SIGINT)
+        out, rest = search.communicate()
+        self.assertEqual(search.returncode, 0, rest)
+        result = json.loads(out)
+        self.assertTrue(result["plan"]["meshes"] if "meshes" in result["plan"] else result["plan"])
+        if "a signal ends the search" in told + rest:
+            self.assertGreater(result["not_tried"], 0)
+            self.assertFalse(result["reproducible"])
+
     def test_a_plan_is_found_once_and_a_damaged_cache_is_replaced(self):
         with own_cache() as folder:
             words = ["explain", *SMALL_MLP, "--plan", "auto", *self.CLUSTER]

@@ -99,7 +99,7 @@ class PlanSearch {
   bool has_ended() const { return evaluation_.stop && evaluation_.stop(); }
 
   bool are_many() const { return options_.constraints.ranks > kSearchPolicy.many_ranks; }
-  bool is_limited() const { return static_cast<bool>(evaluation_.stop); }
+  bool is_limited() const { return evaluation_.has_time_limit; }
   bool has_best() const { return result_.best.has_value(); }
   bool has_presets() const { return has_presets_; }
   const PlanRequest& request() const { return request_; }
@@ -187,6 +187,14 @@ class PlanSearch {
       saved = std::max(saved, updates_.seconds(candidate));
     if (options_.excludes && result_.best) evaluation_.limit = best().step() + saved;
     keep(evaluate(request_, std::move(candidates), evaluation_), result_, options_.constraints);
+    tell_best();
+  }
+
+  /// Reports a best candidate that is faster than the last one.
+  void tell_best() {
+    if (!has_best() || !evaluation_.improved || (told_ && best().step() >= *told_)) return;
+    told_ = best().step();
+    evaluation_.improved(best());
   }
 
   /// Of many ranks the search for pipelines has priced all degrees that presets have: these are
@@ -360,6 +368,8 @@ class PlanSearch {
       if (std::optional<EvaluatedCandidate> better = search.better(start, share))
         keep(*std::move(better), result_);
       left += share;  // of it what is not used
+      choose_best(result_, options_.constraints);
+      tell_best();
     }
     result_.local_search_trials += search.trials();
     result_.not_tried += search.not_tried();
@@ -416,6 +426,7 @@ class PlanSearch {
   const PlanSearchOptions& options_;
   const UpdateSavedByZero updates_;
   EvaluationOptions evaluation_;  // with the limit of the next round
+  std::optional<Seconds> told_;   // the step of the best candidate that was reported last
   bool has_presets_ = false;
   std::vector<OverMemory> over_memory_;  // presets of the grid
   PlanSearchResult result_;
@@ -474,7 +485,8 @@ constexpr SearchStage kAfterSources[] = {
      [](const PlanSearch& s) { return s.options().offloads && !s.has_best() && !s.are_many(); },
      [](PlanSearch& s) { s.add_offloaded(); }},
     {"keys", "of the fastest plans of several kinds, one changed at a time",
-     [](const PlanSearch& s) { return s.has_best(); }, [](PlanSearch& s) { s.search_keys(); }},
+     [](const PlanSearch& s) { return s.has_best() && s.options().searches_keys; },
+     [](PlanSearch& s) { s.search_keys(); }},
     {"local search", "the next best placements of single classes of ops",
      [](const PlanSearch& s) { return s.has_best() && s.options().local_search_trials > 0; },
      [](PlanSearch& s) { s.search_placements_around_best(); }},
@@ -489,6 +501,7 @@ void PlanSearch::report(std::string name, std::string explanation, bool is_wante
   const Stopwatch watch;
   if (is_wanted) run();
   complete_best();
+  tell_best();
   stage.time = watch.elapsed();
   stage.evaluated = count() - before;
   if (result_.best) stage.best = best().step();

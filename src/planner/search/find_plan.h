@@ -45,9 +45,11 @@ struct PlanSearchOptions {
   bool offloads = true;
   /// Leaves out candidates whose kernels alone take longer than the step of one that fits.
   bool excludes = true;
+  /// Changes keys of the fastest candidates (planner/search/internal/keys/key_search.h). Where
+  /// nothing fits, they are changed in any case.
+  bool searches_keys = true;
   EvaluationOptions evaluation = {};
-  /// Neighbours of the best candidate that are tried at most; of a pipeline
-  /// SearchPolicy::pipeline_changes are tried in any case.
+  /// Other placements of the best candidate that are tried at most.
   int64_t local_search_trials = 0;
 };
 

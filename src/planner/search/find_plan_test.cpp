@@ -98,6 +98,7 @@ TEST(FindPlan, UnderALimitOfTimePresetsAreTriedBeforeTheSearches) {
                         return std::vector<Candidate>();
                       }}};
   options.evaluation.stop = [&] { return is_over; };
+  options.evaluation.has_time_limit = true;
   const PlanSearchResult result = result_for(graph, cluster, options);
   EXPECT_THAT(names_of(result), testing::IsSupersetOf({"one device", "dp=4", "tp=4"}));
   EXPECT_EQ(best_of(result).ranks(), 4);

@@ -161,6 +161,10 @@ struct EvaluationOptions {
   std::function<void(const std::string& name)> progress = {};
   /// Asked before each candidate; none is begun after it has returned true. Never: all are tried.
   std::function<bool()> stop = {};
+  /// Does `stop` return true after a time? Then a few presets come before the searches.
+  bool has_time_limit = false;
+  /// Called with the best candidate so far whenever another one is the best, by one thread.
+  std::function<void(const EvaluatedCandidate& best)> improved = {};
   /// A step that is known. Presets and plans of a search that cannot be as fast are excluded.
   std::optional<Seconds> limit = {};
   /// Those whose simulated step is above the limit, and those of this program are excluded, too.

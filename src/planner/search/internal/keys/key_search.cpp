@@ -64,7 +64,11 @@ std::optional<EvaluatedCandidate> KeySearch::better(const EvaluatedCandidate& st
   bool has_changed = false;
   // Ends when each key was tried since the last one that was better.
   size_t since = 0, key = 0;
-  while (work > 0 && !(evaluation_.stop && evaluation_.stop())) {
+  while (work > 0) {
+    if (evaluation_.stop && evaluation_.stop()) {
+      ++not_tried_;
+      break;
+    }
     const size_t keys = key_changes(request_, constraints_, descent.now, descent.range).size();
     if (since >= keys) break;
     if (key >= keys) {

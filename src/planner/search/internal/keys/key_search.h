@@ -26,8 +26,9 @@ class KeySearch {
   ///            by more than SearchPolicy::faster_by than a candidate that fits; or it lacks less
   std::optional<EvaluatedCandidate> better(const EvaluatedCandidate& start, int64_t& work);
 
-  int64_t trials() const { return trials_; }        // candidates that were evaluated or excluded
-  int64_t not_tried() const { return not_tried_; }  // because of EvaluationOptions::stop
+  int64_t trials() const { return trials_; }  // candidates that were evaluated or excluded
+  /// Candidates and searches, because of EvaluationOptions::stop.
+  int64_t not_tried() const { return not_tried_; }
 
  private:
   struct Descent;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 
@@ -12,6 +11,7 @@
 #include "cluster/cluster/cluster_file.h"
 #include "compiler/plan/preset.h"
 #include "planner/presets/presets.h"
+#include "simulator/step/step_text.h"
 #include "tools/cli/internal/print/plan/cluster_table.h"
 #include "tools/cli/internal/print/plan/explain_choice.h"
 #include "tools/cli/internal/print/plan/explain_name.h"
@@ -164,13 +164,13 @@ void PlanCommand::describe(OptionParser& parser) {
                  "Run the best K plans for five steps each on this machine, and take the fastest; "
                  "the cluster has to be cores of one machine"},
                 measure_top, 1);
-  parser.flag({"--no-cache", "",
-               "Neither use answers and plans of the cache folder, nor keep them there"},
-              no_cache);
+  parser.flag(
+      {"--no-cache", "", "Neither use answers and plans of the cache folder, nor keep them there"},
+      no_cache);
   parser.real(
       {"--time-limit", "S",
-       "Begin no further candidate or search after S seconds; the best plan then depends on the "
-       "speed of this machine"},
+       "Begin no further candidate or search after S seconds, as after SIGINT or SIGTERM; the best "
+       "plan then depends on the speed of this machine"},
       time_limit, 0);
   parser.check([this] {
     if (!gpus.empty() && !clusters.empty())
@@ -224,13 +224,15 @@ std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned) 
 }
 
 EvaluationOptions PlanCommand::evaluation() const {
-  using Clock = std::chrono::steady_clock;
   EvaluationOptions options;
   options.progress = [](const std::string& name) { tell("plan: " + name + "\n"); };
-  if (time_limit > 0)
-    options.stop = [end = Clock::now() + std::chrono::duration<double>(time_limit)] {
-      return Clock::now() >= end;
-    };
+  options.improved = [](const EvaluatedCandidate& best) {
+    tell("plan: the best so far is " + best.candidate.name + ", " + step_text(best.step()) +
+         " a step\n");
+  };
+  options.has_time_limit = time_limit > 0;
+  if (time_limit > 0) end_->set_limit(Seconds(time_limit));
+  options.stop = [end = end_] { return end->has_come(); };
   return options;
 }
 
@@ -309,6 +311,7 @@ ExitCode PlanCommand::compare_clusters() const {
 }
 
 ExitCode PlanCommand::run(Processes&) {
+  end_ = std::make_shared<SearchEnd>();  // before there are other threads
   for (const std::string& line : gpus) clusters.push_back(line_of_devices(line));
   if (clusters.size() > 1) return compare_clusters();
   const std::optional<std::string> cluster =
@@ -374,7 +377,7 @@ ExitCode PlanCommand::print_plan_search(const Planned& planned) const {
   const EvaluatedCandidate* best = planned.best();
   document["plan"] = document["stages"] = Document();
   if (!best) {
-    const NearestChanges changes = nearest_changes(planned);
+    const NearestChanges changes = nearest_changes(planned, evaluation().stop);
     document["nearest"] = changes_document(changes);
     text += changes_text(changes);
   } else {

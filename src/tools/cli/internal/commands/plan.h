@@ -9,6 +9,7 @@
 #include "tools/cli/internal/command.h"
 #include "tools/cli/internal/run/kept_answers.h"
 #include "tools/cli/internal/run/plan_search.h"
+#include "tools/cli/internal/run/search_end.h"
 #include "tools/cli/internal/run/target_plan.h"
 #include "tools/cli/internal/shared_options.h"
 
@@ -44,7 +45,7 @@ struct PlanCommand : Command {
  private:
   int rank_limit(const Cluster& machines) const;
   std::vector<Candidate> compared_candidates(const Planned& planned) const;
-  EvaluationOptions evaluation() const;
+  EvaluationOptions evaluation() const;  // made when the search begins
   ExitCode print_target(Planned& planned, const std::optional<GivenSetting>& given) const;
   /// The best plans on several clusters.
   ExitCode compare_clusters() const;
@@ -53,6 +54,8 @@ struct PlanCommand : Command {
   bool is_kept() const;
   void print_answer(const KeptAnswer& answer) const;
   ExitCode print_plan_search(const Planned& planned) const;
+
+  std::shared_ptr<SearchEnd> end_;
 };
 
 }  // namespace tessera

@@ -158,7 +158,7 @@ void find_result(Planned& planned, OtherCandidates others, const EvaluationOptio
   check_is_possible(planned);
 }
 
-NearestChanges nearest_changes(const Planned& planned) {
+NearestChanges nearest_changes(const Planned& planned, const std::function<bool()>& stop) {
   NearestChanges changes;
   // Those that do not fit are in the order of what they lack.
   const auto& candidates = planned.result.candidates;
@@ -169,17 +169,21 @@ NearestChanges nearest_changes(const Planned& planned) {
   if (planned.constraints.ranks > kPresetRanks) return changes;  // the search takes a minute
   const auto fits = [&](const Graph& graph, const PlanConstraints& constraints) {
     const PlanRequest request{graph, *planned.cluster};
-    return find_plan(request,
-                     {.constraints = constraints, .sources = {}, .max_presets = kPresetsOfChanges})
+    return find_plan(request, {.constraints = constraints,
+                               .sources = {},
+                               .max_presets = kPresetsOfChanges,
+                               .searches_keys = false,
+                               .evaluation = {.stop = stop}})
         .best.has_value();
   };
+  const auto may_go_on = [&] { return !stop || !stop(); };
   RunConfig config = planned.config;
-  while (!changes.batch && config.train.batch > 1) {
+  while (!changes.batch && config.train.batch > 1 && may_go_on()) {
     config.train.batch /= 2;
     if (fits(training_graph(config), planned.constraints)) changes.batch = config.train.batch;
   }
   PlanConstraints more = planned.constraints;
-  while (!changes.ranks && 2 * more.ranks <= planned.cluster->device_count()) {
+  while (!changes.ranks && 2 * more.ranks <= planned.cluster->device_count() && may_go_on()) {
     more.ranks *= 2;
     if (fits(*planned.graph, more)) changes.ranks = more.ranks;
   }

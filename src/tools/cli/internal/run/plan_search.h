@@ -1,6 +1,7 @@
 // What `tessera plan` and `--plan auto` have in common: a plan that is found for a configuration.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,7 +71,8 @@ struct NearestChanges {
 };
 /// Plans again with smaller batches and with more devices.
 ///   requires  !planned.best() and candidates
-NearestChanges nearest_changes(const Planned& planned);
+///   stop      EvaluationOptions::stop: what is not tried then is left out
+NearestChanges nearest_changes(const Planned& planned, const std::function<bool()>& stop = {});
 
 /// The best plan as it is written to files.
 ///   requires  planned.best()

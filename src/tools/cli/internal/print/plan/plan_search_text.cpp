@@ -270,7 +270,7 @@ ReportedTable search_table(const Planned& planned) {
   add("impossible", std::ssize(result.unusable), "the model has nothing that they would divide");
   add("presets left out", result.left_out, "their estimates are higher than those of the others");
   add("neighbours tried", result.local_search_trials, "changes of the best plan");
-  add("not tried", result.not_tried, "the time limit was reached");
+  add("not tried", result.not_tried, "the search was ended before");
   return table;
 }
 
@@ -280,6 +280,8 @@ std::string verdict_line(const Planned& planned) {
   const EvaluatedCandidate* best = planned.best();
   if (!best) {
     const EvaluatedCandidate* nearest = nearest_of(planned);
+    if (planned.result.not_tried > 0 && (!nearest || nearest->fits()))
+      return "the search was ended before it found a plan\n";
     if (!nearest) return "no plan is possible\n";
     return fmt::format("no plan fits: the nearest is {} {}, where {}: it needs {}\n",
                        nearest->candidate.name, devices_text(planned, nearest->ranks()),
@@ -422,7 +424,7 @@ std::vector<std::string> plan_search_notes(const Planned& planned) {
     notes.push_back(counted(result.left_out, "preset") + " with higher estimates were left out");
   if (result.not_tried > 0)
     notes.push_back(
-        fmt::format("the time limit left {} of the candidates and searches untried, so "
+        fmt::format("the end of the search left {} of the candidates and searches untried, so "
                     "the best plan is not reproducible",
                     result.not_tried));
   return notes;
