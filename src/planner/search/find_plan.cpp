@@ -361,19 +361,25 @@ class PlanSearch {
 
   void search_keys() {
     KeySearch search(request_, options_.constraints, evaluation_);
+    const auto improve = [&](const EvaluatedCandidate& start, int64_t& work, KeyRange range) {
+      std::optional<EvaluatedCandidate> better = search.better(start, work, range);
+      if (better) keep(*std::move(better), result_);
+      choose_best(result_, options_.constraints);
+      tell_best();
+    };
     int64_t left = kSearchPolicy.key_work;
     for (const EvaluatedCandidate& start : key_starts()) {
       int64_t share = left / 2;
       left -= share;
-      if (std::optional<EvaluatedCandidate> better = search.better(start, share))
-        keep(*std::move(better), result_);
+      improve(start, share, KeyRange::kAll);
       left += share;  // of it what is not used
-      choose_best(result_, options_.constraints);
-      tell_best();
     }
+    // Its search may have ended with its work.
+    left += kSearchPolicy.key_work / 2;
+    if (has_best() && best().ranks() > 1 && !best().candidate.estimate)
+      improve(EvaluatedCandidate(best()), left, KeyRange::kNearest);
     result_.local_search_trials += search.trials();
     result_.not_tried += search.not_tried();
-    choose_best(result_, options_.constraints);
   }
 
   /// The next best strategies of single classes of ops.

@@ -14,8 +14,7 @@ namespace tessera {
 struct KeySearch::Descent {
   EvaluatedCandidate now;
   int64_t& work;
-  std::set<std::string> tried;  // names
-  KeyRange range = KeyRange::kAll;
+  KeyRange range;
 };
 
 namespace {
@@ -36,7 +35,7 @@ bool KeySearch::change_key(Descent& descent, size_t key) {
   std::vector<Candidate> candidates;
   for (const KeyChange& change : changes[key]) {
     std::optional<Candidate> made = with_change(request_, constraints_, now.candidate, change);
-    if (made && descent.tried.insert(made->name).second) candidates.push_back(*std::move(made));
+    if (made && tried_.insert(made->name).second) candidates.push_back(*std::move(made));
   }
   if (candidates.empty()) return false;
   EvaluationOptions options = evaluation_;
@@ -58,9 +57,10 @@ bool KeySearch::change_key(Descent& descent, size_t key) {
   return true;
 }
 
-std::optional<EvaluatedCandidate> KeySearch::better(const EvaluatedCandidate& start,
-                                                    int64_t& work) {
-  Descent descent{start, work, {start.candidate.name}};
+std::optional<EvaluatedCandidate> KeySearch::better(const EvaluatedCandidate& start, int64_t& work,
+                                                    KeyRange range) {
+  tried_.insert(start.candidate.name);
+  Descent descent{start, work, range};
   bool has_changed = false;
   // Ends when each key was tried since the last one that was better.
   size_t since = 0, key = 0;
