@@ -99,6 +99,10 @@ class PlanSearch {
   bool has_ended() const { return evaluation_.stop && evaluation_.stop(); }
 
   bool are_many() const { return options_.constraints.ranks > kSearchPolicy.many_ranks; }
+  /// Of more ranks a change takes up to half a minute and gigabytes.
+  bool changes_keys() const {
+    return options_.searches_keys && options_.constraints.ranks <= 4 * kSearchPolicy.many_ranks;
+  }
   bool is_limited() const { return evaluation_.has_time_limit; }
   bool has_best() const { return result_.best.has_value(); }
   bool has_presets() const { return has_presets_; }
@@ -490,8 +494,8 @@ constexpr SearchStage kAfterSources[] = {
     {"offload", "where nothing fits, on cores: the state of the optimizer in a file",
      [](const PlanSearch& s) { return s.options().offloads && !s.has_best() && !s.are_many(); },
      [](PlanSearch& s) { s.add_offloaded(); }},
-    {"keys", "of the fastest plans of several kinds, one changed at a time",
-     [](const PlanSearch& s) { return s.has_best() && s.options().searches_keys; },
+    {"keys", "of the fastest plans of several kinds, one at a time; on up to 256 ranks",
+     [](const PlanSearch& s) { return s.has_best() && s.changes_keys(); },
      [](PlanSearch& s) { s.search_keys(); }},
     {"local search", "the next best placements of single classes of ops",
      [](const PlanSearch& s) { return s.has_best() && s.options().local_search_trials > 0; },

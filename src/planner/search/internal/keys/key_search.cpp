@@ -1,6 +1,7 @@
 #include "planner/search/internal/keys/key_search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -42,11 +43,22 @@ bool KeySearch::change_key(Descent& descent, size_t key) {
   options.known_program = now.program;
   options.drops_slower = now.fits();
   if (now.fits()) options.limit = Seconds(now.step().value() * (1 - kSearchPolicy.faster_by));
-  Evaluations found = evaluate(request_, std::move(candidates), options);
+  const bool are_many = now.ranks() > kSearchPolicy.many_ranks;  // the programs take gigabytes
+  const size_t round = are_many ? 1 : candidates.size();
+  Evaluations found;
+  for (size_t first = 0; first < candidates.size(); first += round) {
+    const auto begin = std::make_move_iterator(candidates.begin() + static_cast<int64_t>(first));
+    Evaluations some = evaluate(request_, {begin, begin + static_cast<int64_t>(round)}, options);
+    std::ranges::move(some.evaluated, std::back_inserter(found.evaluated));
+    std::ranges::move(some.excluded, std::back_inserter(found.excluded));
+    found.not_tried += some.not_tried;
+  }
   const int64_t count = std::ssize(found.evaluated) + std::ssize(found.excluded);
   trials_ += count;
   not_tried_ += found.not_tried;
-  descent.work -= count * std::max<int64_t>(now.simulated_steps, std::ssize(request_.graph.ops()));
+  const int64_t of_ranks = std::max(now.ranks() / kSearchPolicy.many_ranks, 1);
+  descent.work -=
+      count * of_ranks * std::max<int64_t>(now.simulated_steps, std::ssize(request_.graph.ops()));
   for (EvaluatedCandidate& each : found.evaluated)
     if (each.fits()) complete_memory(request_, each);
   const auto best = std::ranges::min_element(found.evaluated, is_better);
